@@ -1,0 +1,18 @@
+/* resolver.h - names to numeric addresses without blocking the loop (getaddrinfo in a thread). */
+#ifndef SG_EVENT_RESOLVER_H
+#define SG_EVENT_RESOLVER_H
+
+#include "base/addr.h"
+#include "event/loop.h"
+
+typedef struct sg_resolve sg_resolve_t;
+
+/* First address that the system returned; err is SG_OK or SG_ERR_RESOLVE. Runs in the loop's thread,
+ * never from inside sg_resolve_start. */
+typedef void sg_resolve_fn(void *arg, sg_err_t err, const sg_addr_t *addr);
+
+/* A numeric host needs no thread. The handle is freed by itself after the callback or after a cancel. */
+sg_resolve_t *sg_resolve_start(sg_loop_t *loop, const char *host, sg_resolve_fn *fn, void *arg);
+void sg_resolve_cancel(sg_resolve_t *r);    /* the callback will not run; NULL is fine */
+
+#endif

@@ -1,0 +1,57 @@
+/* target.h - the request target: one parser for routing, limiting and forwarding. RFC 9112 section 3.2.
+ *
+ * The raw bytes are kept for forwarding; the segments are what routes are matched on: percent-encoding of
+ * unreserved characters undone (RFC 3986 section 6.2.2.2), all other bytes as they came, hex digits of what stays
+ * encoded in upper case. */
+#ifndef SG_HTTP_TARGET_H
+#define SG_HTTP_TARGET_H
+
+#include "base/mem.h"
+#include "base/str.h"
+
+typedef enum { SG_TARGET_ORIGIN, SG_TARGET_ABSOLUTE, SG_TARGET_ASTERISK } sg_target_form_t;
+
+/* Why a target is refused. The names are the log words and metric labels. */
+typedef enum {
+    SG_TARGET_OK = 0,
+    SG_TARGET_EMPTY,
+    SG_TARGET_BAD_BYTE,     /* outside 0x21..0x7e, '#', or a backslash */
+    SG_TARGET_BAD_PERCENT,  /* '%' without two hex digits */
+    SG_TARGET_NUL,          /* %00 */
+    SG_TARGET_DOT_SEGMENT,  /* . or .., plain or encoded, also inside a segment around %2F or %5C */
+    SG_TARGET_BAD_FORM,     /* neither origin, absolute http(s), nor * */
+    SG_TARGET_BAD_AUTHORITY,
+    SG_TARGET_TOO_MANY_SEGMENTS,
+} sg_target_err_t;
+const char *sg_target_err_name(sg_target_err_t e);
+
+#define SG_TARGET_SEGMENTS_MAX 256
+
+/* Views point into the raw target or the arena. */
+typedef struct {
+    sg_target_form_t form;
+    sg_str_t raw;           /* the whole target as it came */
+    sg_str_t authority;     /* absolute-form only: host[:port] */
+    bool https;             /* absolute-form with https */
+    sg_str_t path;          /* raw, begins with '/'; "*" for asterisk-form; "/" when absolute-form has none */
+    sg_str_t query;         /* raw, without '?' */
+    bool has_query;
+    sg_str_t *segments;     /* normalised, see above; "/a/b" = {"a","b"}; "/" = {} ; "/a/" = {"a"} */
+    sg_str_t *raw_segments; /* the same places, bytes as they came */
+    size_t segment_count;
+    bool trailing_slash;    /* path ends in '/' and is not "/" alone */
+    bool odd;               /* an empty segment inside ("//") or a ';' (plain or %3B) in the path */
+} sg_target_t;
+
+SG_MUST sg_target_err_t sg_target_parse(sg_arena_t *arena, sg_str_t raw, sg_target_t *out);
+
+/* uri-host[":"port] of RFC 3986 section 3.2 without userinfo; for Host (RFC 9112 section 3.2) and authority.
+ * `host` is lower-case without port and trailing dot, IPv6 keeps its brackets; in the arena. An empty value
+ * is SG_ERR_SYNTAX. port = 0 when absent. */
+SG_MUST sg_err_t sg_host_parse(sg_arena_t *arena, sg_str_t value, sg_str_t *host, unsigned *port);
+
+/* Query without the parameters named `name` (compared after percent-decoding; the first value decoded goes to
+ * *value, number of them to *count); the rest stays byte for byte, in order. */
+void sg_query_take(sg_arena_t *arena, sg_str_t query, sg_str_t name, sg_str_t *rest, sg_str_t *value, size_t *count);
+
+#endif

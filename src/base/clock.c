@@ -30,7 +30,7 @@ void sg_clock_rfc3339(int64_t wall_us, char out[SG_RFC3339_BYTES])
         wall_us = 0;
     }
     char text[64];
-    (void)snprintf(text, sizeof text, "%04d-%02d-%02dT%02d:%02d:%02d.%06dZ", tm.tm_year + 1900, tm.tm_mon + 1, tm.tm_mday,
-                   tm.tm_hour, tm.tm_min, tm.tm_sec, (int)(wall_us % 1000000));
+    (void)snprintf(text, sizeof text, "%04d-%02d-%02dT%02d:%02d:%02d.%06dZ", tm.tm_year + 1900, tm.tm_mon + 1,
+                   tm.tm_mday, tm.tm_hour, tm.tm_min, tm.tm_sec, (int)(wall_us % 1000000));
     (void)snprintf(out, SG_RFC3339_BYTES, "%.*s", SG_RFC3339_BYTES - 1, text);
 }

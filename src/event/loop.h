@@ -1,6 +1,6 @@
 /* loop.h - one epoll loop: file events, timers, deferred work, a mailbox from other threads.
  *
- * All functions but sg_loop_post and sg_loop_stop_from belong to the thread that runs the loop.
+ * All functions but sg_loop_post and sg_loop_turns belong to the thread that runs the loop.
  * A turn: wait -> file events -> timers -> mailbox -> `work` hooks and deferred tasks until
  * none is left -> `flush` hooks (write out what piled up) -> free what is dead. */
 #ifndef SG_EVENT_LOOP_H
@@ -40,7 +40,6 @@ struct sg_watch {
     bool on;
     sg_watch_fn *fn;
     void *arg;
-    uint32_t generation;
 };
 
 /* Level-triggered. The fd stays the caller's. `events` may be 0: only HUP is reported then. */

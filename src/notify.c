@@ -104,7 +104,7 @@ static bool env_number(const char *name, uint64_t *out)
     return true;
 }
 
-/* The variables reach children too: they count only when they name this process, or (the watchdog's) nobody. */
+/* Variables reach children too: they count only when they name this process, or (the watchdog) nobody. */
 static bool env_names_other(const char *name)
 {
     uint64_t pid = 0;

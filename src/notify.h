@@ -1,6 +1,6 @@
 /*
- * The service manager's two protocols, without its library: notifications (sd_notify(3)) and inherited sockets
- * (sd_listen_fds(3)). Main thread only.
+ * The service manager's two protocols, without its library: notifications (sd_notify(3)) and inherited
+ * sockets (sd_listen_fds(3)). Main thread only.
  */
 #ifndef SG_NOTIFY_H
 #define SG_NOTIFY_H
@@ -11,7 +11,8 @@
 
 /*
  * Each sends one datagram to $NOTIFY_SOCKET (a path, or an abstract name that begins with '@').
- * True when it was sent; false when there is no service manager or it could not be told. Neither is a reason to stop.
+ * True when it was sent; false when there is no service manager or it could not be told. Neither is a reason
+ * to stop.
  */
 bool sg_notify_ready(void);
 bool sg_notify_reloading(void);

@@ -23,7 +23,7 @@ struct sg_tenant {
     const char *name;
     const char *plan;                       /* NULL = none */
     sg_tag_t tag;                           /* sg_tag("tenant:" + name) */
-    const sg_limit_t *const *limits;        /* by sg_limit_t.index; plan and overrides applied; shared where equal */
+    const sg_limit_t *const *limits;        /* by sg_limit_t.index; plan and overrides applied */
     sg_api_key_t *keys;
     size_t key_count;
     unsigned metric;                        /* id from metrics/ */
@@ -81,20 +81,25 @@ typedef struct {
     const char *tag;                        /* slot tag: tenant's, or ip's for anonymous callers */
 } sg_identity_t;
 
-/* The client's address: `peer`, or found in the X-Forwarded-For lines, walked from the right past trusted addresses; a malformed
- * element stops the walk at the last good one. Elements may carry a port or brackets. `peer_trusted` gets whether
- * the peer itself is trusted. A NULL peer (unix socket) counts as trusted loopback. */
-sg_addr_t sg_client_addr(const sg_identity_conf_t *c, const sg_addr_t *peer, const sg_fields_t *fields, bool *peer_trusted);
+/* The client's address: `peer`, or found in the X-Forwarded-For lines, walked from the right past
+ * trusted addresses; a malformed element stops the walk at the last good one. When all are trusted it is
+ * the leftmost. Elements may carry a port or brackets. `peer_trusted` gets whether the peer itself is
+ * trusted. A NULL peer (unix socket) counts as trusted loopback. */
+sg_addr_t sg_client_addr(const sg_identity_conf_t *c, const sg_addr_t *peer, const sg_fields_t *fields,
+                         bool *peer_trusted);
 
-/* Find out who calls. Fills out->client, ip and tag always, the rest on SG_ID_OK. now_us: epoch (expiry). Reads the key from the
- * configured sources; clear keys do not leave this function. */
-SG_MUST sg_id_err_t sg_identity_resolve(const sg_identity_conf_t *c, sg_auth_t auth, const sg_fields_t *fields,
-                                        const sg_target_t *target, const sg_addr_t *client, int64_t now_us,
-                                        sg_arena_t *arena, sg_identity_t *out);
-/* Remove the key from what goes upstream: header sources from `fields`, query sources from the query (*query is
- * replaced when one was there; *had_query says whether anything is left to write). Only when !forward_key. For a source with
- * a scheme the header goes only when it has that scheme. */
-void sg_identity_strip(const sg_identity_conf_t *c, sg_arena_t *arena, sg_fields_t *fields, sg_str_t *query, bool *has_query);
+/* Find out who calls. Fills out->client, ip and tag always, the rest on SG_ID_OK; out->tag lies
+ * in the arena or in the tenant. now_us: epoch (expiry). Reads the key from the configured sources; clear
+ * keys do not leave this function. A header without a value, or with another scheme, holds no key. */
+SG_MUST sg_id_err_t sg_identity_resolve(const sg_identity_conf_t *c, sg_auth_t auth,
+                                        const sg_fields_t *fields, const sg_target_t *target,
+                                        const sg_addr_t *client, int64_t now_us, sg_arena_t *arena,
+                                        sg_identity_t *out);
+/* Remove the key from what goes upstream: header sources from `fields`, query sources from the query
+ * (*query is replaced when one was there; *has_query says whether a '?' is left to write). Does nothing
+ * with forward_key. For a source with a scheme the header goes only when it has that scheme. */
+void sg_identity_strip(const sg_identity_conf_t *c, sg_arena_t *arena, sg_fields_t *fields, sg_str_t *query,
+                       bool *has_query);
 
 /* Masked address text -> hash, as it stands in key names: sg_tag("ip:" + text). */
 void sg_ip_tag(const sg_identity_conf_t *c, const sg_addr_t *client, sg_tag_t *out);

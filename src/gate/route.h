@@ -7,7 +7,8 @@
 #include "http/field.h"
 #include "http/target.h"
 
-/* Methods that have a bit of their own; every other token is SG_METHOD_OTHER (served by routes without `methods`). */
+/* Methods that have a bit of their own; every other token is SG_METHOD_OTHER (served by routes without
+ * `methods`). */
 typedef enum {
     SG_METHOD_GET, SG_METHOD_HEAD, SG_METHOD_POST, SG_METHOD_PUT, SG_METHOD_DELETE, SG_METHOD_PATCH,
     SG_METHOD_OPTIONS, SG_METHOD_TRACE, SG_METHOD_CONNECT, SG_METHOD_OTHER, SG_METHOD_COUNT
@@ -39,7 +40,7 @@ typedef struct sg_route {
     unsigned methods;               /* bits 1u << sg_method_t; SG_METHODS_ALL when absent */
     const char *pattern;            /* path as written: the only form that reaches keys, metrics, logs */
     sg_auth_t auth;
-    unsigned *limits;               /* indexes into sg_tenant_t.limits: all limits of all its classes, each once */
+    unsigned *limits;               /* indexes into sg_tenant_t.limits: of all its classes, each once */
     size_t limit_count;
     int64_t cost;                   /* units, or the reserve */
     sg_cost_from_t cost_from;
@@ -70,22 +71,32 @@ typedef struct {
     unsigned allow;                 /* no route, but the path has some for these methods: 405 */
     sg_param_t params[SG_PARAMS_MAX];
     size_t param_count;
-    size_t rest;                    /* first segment covered by the route's slash-star; segment_count when none */
+    size_t rest;                    /* first segment that slash-star covers; segment_count when none */
 } sg_match_t;
 
 typedef struct sg_router sg_router_t;
 
 sg_router_t *sg_router_new(void);
 void sg_router_free(sg_router_t *r);
-/* The route is referenced, not copied. SG_ERR_SYNTAX: bad pattern (why says what); SG_ERR_EXISTS: *other matches the same requests. */
-SG_MUST sg_err_t sg_router_add(sg_router_t *r, const sg_route_t *route, const sg_route_t **other, sg_why_t *why);
-/* Most specific match of host (lower case, no port; may be empty), path and method: an exact host before any host, then, segment by
- * segment from the left, a literal before :param before slash-star. HEAD is served by a route that allows GET. A trailing slash
- * makes no other route, unless one is written with it. Cost depends on the path's length, not on the number of routes. */
-void sg_router_match(const sg_router_t *r, sg_str_t host, sg_method_t method, const sg_target_t *target, sg_match_t *out);
+/* The route is referenced, not copied. SG_ERR_SYNTAX: bad host, methods, pattern, rewrite or
+ * strip_prefix (why says what); SG_ERR_EXISTS: *other matches the same requests: same host, same pattern
+ * but for the parameters' names, and a method in common. A route that names its methods is more specific
+ * than one that serves all. */
+SG_MUST sg_err_t sg_router_add(sg_router_t *r, const sg_route_t *route, const sg_route_t **other,
+                               sg_why_t *why);
+/* Most specific match of host (lower case, no port; may be empty), path and method: an exact host before
+ * any host, then, segment by segment from the left, a literal before :param before slash-star. HEAD is
+ * served by a route that allows GET. A trailing slash makes no other route, unless one is written with
+ * it. Literals are hashed, so a match costs what the path's length and the parameters that stand beside
+ * literals ask for, not the number of routes. Asterisk-form matches nothing. Views in *out live as long
+ * as the target and the router. */
+void sg_router_match(const sg_router_t *r, sg_str_t host, sg_method_t method, const sg_target_t *target,
+                     sg_match_t *out);
 
-/* The path to send upstream, from raw bytes: rewrite, strip_prefix, or the path as it came. In the arena or a view of the target. */
-sg_str_t sg_route_path(const sg_route_t *route, const sg_match_t *m, const sg_target_t *target, sg_arena_t *arena);
+/* The path to send upstream, without query, from raw bytes: rewrite, strip_prefix, or the path as it
+ * came. Begins with '/'. In the arena or a view of the target. `m` is this route's match of this target. */
+sg_str_t sg_route_path(const sg_route_t *route, const sg_match_t *m, const sg_target_t *target,
+                       sg_arena_t *arena);
 
 /* "GET, HEAD, POST" for Allow; HEAD is added where GET is. */
 void sg_allow_text(unsigned methods, sg_buf_t *out);
@@ -94,7 +105,9 @@ void sg_allow_text(unsigned methods, sg_buf_t *out);
 typedef struct {
     sg_str_t tenant, key_id, plan, route, request_id, client_ip, host;
 } sg_vars_t;
-/* Known names: tenant key_id plan route request_id client_ip host. Expanded text in the arena. */
+/* Known names: tenant key_id plan route request_id client_ip host; "$$" is a dollar, so is one that
+ * stands alone. Expanded text in the arena, or `text` itself when it has no dollar; bytes that no field
+ * value may hold become '?'. What sg_vars_check refuses expands to nothing. */
 sg_str_t sg_vars_expand(const sg_vars_t *v, sg_str_t text, sg_arena_t *arena);
 /* Every ${name} known and closed? Else SG_ERR_SYNTAX and *bad is the name. */
 SG_MUST sg_err_t sg_vars_check(sg_str_t text, sg_str_t *bad);

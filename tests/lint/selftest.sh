@@ -37,7 +37,8 @@ finds() {
 }
 
 fresh
-for script in layers.sh banned.sh style.sh; do clean "$script"; done
+printf 'X = src/base/a.h \\\n\tsrc/base/c.c src/store/b.c\n' >"$tree/Makefile.am"
+for script in layers.sh banned.sh listed.sh style.sh; do clean "$script"; done
 finds layers.sh 'base/ comes before store/' base/c.c '#include "store/b.h"\n'
 finds layers.sh 'from the top of src' base/c.c '#include "worker.h"\n'
 finds layers.sh 'belongs in store only' base/c.c '#include <hiredis/hiredis.h>\n'
@@ -47,6 +48,7 @@ finds layers.sh 'not in the order' strange/s.c '#include "base/a.h"\n'
 printf '#include "base/a.h"\n' >"$tree/src/base/loop.h"
 finds layers.sh 'include each other' base/a.h '#include "base/loop.h"\n'
 rm "$tree/src/base/loop.h"
+finds listed.sh 'src/strange/s.c: not listed' strange/s.c 'int s;\n'
 finds banned.sh 'sprintf() is banned' base/c.c '    n = sprintf (buf, "x");\n'
 finds banned.sh 'malloc() belongs' base/c.c '/* a */ p = (char *)malloc(3);\n'
 finds banned.sh 'c.c:3: free()' base/c.c '/* long\n comment */\n free(p);\n'

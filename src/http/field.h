@@ -16,9 +16,10 @@ typedef struct {
 } sg_fields_t;
 
 #define SG_FIELDS_EACH(f, fields)                                                                  \
-    for (sg_field_t *f = (fields)->at, *f##_end = f + (fields)->count; f != f##_end; f++)
+    for (sg_field_t *f = (fields)->at, *f##_end = (fields)->count ? f + (fields)->count : f;       \
+         f != f##_end; f++)
 
-/* Grows in the arena. */
+/* Grows in the arena; zeroed memory is an empty list. */
 void sg_fields_add(sg_fields_t *fs, sg_arena_t *arena, sg_str_t name, sg_str_t value);
 /* First field of that name (any case), NULL when absent. */
 const sg_field_t *sg_fields_get(const sg_fields_t *fs, sg_str_t name);

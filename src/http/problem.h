@@ -12,7 +12,7 @@ typedef struct {
     unsigned status;
     const char *title;          /* NULL: the status' reason phrase */
     const char *detail;         /* NULL: left out; constant, safe text */
-    const char *instance;       /* request id; written as urn:uuid: when it is 32 hex digits; NULL: left out */
+    const char *instance;       /* request id, as urn:uuid: when it is 32 hex digits; NULL: left out */
     const sg_str_t *violated;   /* names of violated limits -> "violated-policies" */
     size_t violated_count;
 } sg_problem_t;

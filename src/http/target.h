@@ -1,8 +1,11 @@
 /* target.h - the request target: one parser for routing, limiting and forwarding. RFC 9112 section 3.2.
  *
  * The raw bytes are kept for forwarding; the segments are what routes are matched on: percent-encoding of
- * unreserved characters undone (RFC 3986 section 6.2.2.2), all other bytes as they came, hex digits of what stays
- * encoded in upper case. */
+ * unreserved characters undone (RFC 3986 section 6.2.2.2), all other bytes as they came, hex digits of what
+ * stays encoded in upper case.
+ *
+ * The query is only passed on: a lone '%', %00 or a backslash in it is the upstream's to judge (many
+ * clients send them), so there only the bytes are checked. */
 #ifndef SG_HTTP_TARGET_H
 #define SG_HTTP_TARGET_H
 
@@ -15,10 +18,11 @@ typedef enum { SG_TARGET_ORIGIN, SG_TARGET_ABSOLUTE, SG_TARGET_ASTERISK } sg_tar
 typedef enum {
     SG_TARGET_OK = 0,
     SG_TARGET_EMPTY,
-    SG_TARGET_BAD_BYTE,     /* outside 0x21..0x7e, '#', or a backslash */
-    SG_TARGET_BAD_PERCENT,  /* '%' without two hex digits */
-    SG_TARGET_NUL,          /* %00 */
-    SG_TARGET_DOT_SEGMENT,  /* . or .., plain or encoded, also inside a segment around %2F or %5C */
+    SG_TARGET_BAD_BYTE,     /* outside 0x21..0x7e, '#'; in the path also a backslash, plain or %5C */
+    SG_TARGET_BAD_PERCENT,  /* '%' without two hex digits in the path */
+    SG_TARGET_NUL,          /* %00 in the path */
+    /* . or .., plain or encoded; also as a part of a segment that %2F cuts, and in front of ';' ("..;x") */
+    SG_TARGET_DOT_SEGMENT,
     SG_TARGET_BAD_FORM,     /* neither origin, absolute http(s), nor * */
     SG_TARGET_BAD_AUTHORITY,
     SG_TARGET_TOO_MANY_SEGMENTS,
@@ -38,20 +42,26 @@ typedef struct {
     bool has_query;
     sg_str_t *segments;     /* normalised, see above; "/a/b" = {"a","b"}; "/" = {} ; "/a/" = {"a"} */
     sg_str_t *raw_segments; /* the same places, bytes as they came */
-    size_t segment_count;
+    size_t segment_count;   /* empty segments inside ("//") count: "//a" = {"","a"} */
     bool trailing_slash;    /* path ends in '/' and is not "/" alone */
     bool odd;               /* an empty segment inside ("//") or a ';' (plain or %3B) in the path */
 } sg_target_t;
 
+/* On an error *out holds nothing but `raw`'s view that may be used. Memory: 32 bytes per segment, and the
+ * path once more when it has a percent sequence. */
 SG_MUST sg_target_err_t sg_target_parse(sg_arena_t *arena, sg_str_t raw, sg_target_t *out);
 
-/* uri-host[":"port] of RFC 3986 section 3.2 without userinfo; for Host (RFC 9112 section 3.2) and authority.
- * `host` is lower-case without port and trailing dot, IPv6 keeps its brackets; in the arena. An empty value
- * is SG_ERR_SYNTAX. port = 0 when absent. */
+/* uri-host[":"port] of RFC 3986 section 3.2 without userinfo; for Host (RFC 9112 section 3.2) and
+ * authority. Stricter than the RFC: a name is made of non-empty labels of letters, digits, '-', '_', '~'
+ * (no percent sequence, no sub-delims), at most 253 bytes; in brackets only an IPv6 address without zone; a
+ * port is 1..65535 in at most five digits. `host` is lower-case without port and trailing dot, IPv6 keeps
+ * its brackets; in the arena. An empty value is SG_ERR_SYNTAX. port = 0 when absent. */
 SG_MUST sg_err_t sg_host_parse(sg_arena_t *arena, sg_str_t value, sg_str_t *host, unsigned *port);
 
-/* Query without the parameters named `name` (compared after percent-decoding; the first value decoded goes to
- * *value, number of them to *count); the rest stays byte for byte, in order. */
-void sg_query_take(sg_arena_t *arena, sg_str_t query, sg_str_t name, sg_str_t *rest, sg_str_t *value, size_t *count);
+/* Query without the parameters named `name` (compared after percent-decoding, '+' is a plus; the first
+ * value decoded goes to *value, number of them to *count); the rest stays byte for byte, in order. *rest
+ * and *value are views of `query` or in the arena. A bad percent sequence stands for itself. */
+void sg_query_take(sg_arena_t *arena, sg_str_t query, sg_str_t name, sg_str_t *rest,
+                   sg_str_t *value, size_t *count);
 
 #endif

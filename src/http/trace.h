@@ -11,7 +11,8 @@ typedef struct {
     bool continued;         /* the trace id came from the client */
 } sg_trace_t;
 
-/* A valid traceparent is continued with a new span id; an invalid or absent one (n == 0) starts a trace, not sampled. */
+/* A valid traceparent is continued with a new span id; an invalid or absent one (n == 0) starts a trace,
+ * not sampled. */
 void sg_trace_start(sg_str_t traceparent, sg_trace_t *out);
 #define SG_TRACEPARENT_BYTES 56
 void sg_trace_text(const sg_trace_t *t, char out[SG_TRACEPARENT_BYTES]);

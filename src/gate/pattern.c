@@ -1,7 +1,6 @@
 /* pattern.c - parse a route's path. */
 #include "gate/pattern.h"
 
-#include "gate/route.h"
 #include "http/target.h"
 
 static bool is_name_char(char c)
@@ -24,15 +23,6 @@ static bool is_name(sg_str_t s)
     return s.n > 0;
 }
 
-static bool name_taken(const sg_pattern_t *p, size_t upto, sg_str_t name)
-{
-    for (size_t i = 0; i < upto; i++) {
-        if (p->segments[i].param && sg_str_eq(p->segments[i].text, name))
-            return true;
-    }
-    return false;
-}
-
 static sg_err_t read_param(sg_pattern_t *p, size_t i, sg_str_t name, const char *what, sg_why_t *why)
 {
     if (!is_name(name)) {
@@ -40,14 +30,7 @@ static sg_err_t read_param(sg_pattern_t *p, size_t i, sg_str_t name, const char 
                    what, SG_STR_ARG(name));
         return SG_ERR_SYNTAX;
     }
-    if (name_taken(p, i, name)) {
-        sg_why_set(why, "%s: the parameter \":%.*s\" stands there twice", what, SG_STR_ARG(name));
-        return SG_ERR_SYNTAX;
-    }
-    if (++p->param_count > SG_PARAMS_MAX) {
-        sg_why_set(why, "%s: more than %d parameters", what, SG_PARAMS_MAX);
-        return SG_ERR_SYNTAX;
-    }
+    p->param_count++;
     p->segments[i] = (sg_pattern_segment_t){true, name};
     return SG_OK;
 }

@@ -1,13 +1,30 @@
 /* route_check.c - what is demanded of a route before it goes into the tree. */
 #include "gate/route_check.h"
 
-static bool has_param(const sg_pattern_t *p, sg_str_t name)
+/* Is there a parameter of that name among the first `upto` segments? */
+static bool has_param(const sg_pattern_t *p, size_t upto, sg_str_t name)
 {
-    for (size_t i = 0; i < p->count; i++) {
+    for (size_t i = 0; i < upto; i++) {
         if (p->segments[i].param && sg_str_eq(p->segments[i].text, name))
             return true;
     }
     return false;
+}
+
+static sg_err_t check_params(const sg_pattern_t *p, sg_why_t *why)
+{
+    if (p->param_count > SG_PARAMS_MAX) {
+        sg_why_set(why, "path: %zu parameters; at most %d", p->param_count, SG_PARAMS_MAX);
+        return SG_ERR_SYNTAX;
+    }
+    for (size_t i = 0; i < p->count; i++) {
+        sg_str_t name = p->segments[i].text;
+        if (p->segments[i].param && has_param(p, i, name)) {
+            sg_why_set(why, "path: the parameter \":%.*s\" stands there twice", SG_STR_ARG(name));
+            return SG_ERR_SYNTAX;
+        }
+    }
+    return SG_OK;
 }
 
 static sg_err_t check_rewrite(sg_arena_t *arena, const sg_route_t *route, const sg_pattern_t *p,
@@ -18,7 +35,7 @@ static sg_err_t check_rewrite(sg_arena_t *arena, const sg_route_t *route, const 
     if (err)
         return err;
     for (size_t i = 0; i < to.count; i++) {
-        if (to.segments[i].param && !has_param(p, to.segments[i].text)) {
+        if (to.segments[i].param && !has_param(p, p->count, to.segments[i].text)) {
             sg_why_set(why, "rewrite: the path \"%s\" has no parameter \":%.*s\"", route->pattern,
                        SG_STR_ARG(to.segments[i].text));
             return SG_ERR_SYNTAX;
@@ -76,6 +93,8 @@ sg_err_t sg_route_check(sg_arena_t *arena, const sg_route_t *route, sg_pattern_t
     sg_err_t err = check_host(route->host, why);
     if (!err)
         err = sg_pattern_parse(arena, "path", sg_str(route->pattern), out, why);
+    if (!err)
+        err = check_params(out, why);
     if (err)
         return err;
     if ((route->methods & SG_METHODS_ALL) == 0) {

@@ -2,6 +2,7 @@
 
 #include <nettle/hmac.h>
 #include <nettle/memops.h>
+#include <nettle/sha1.h>
 #include <nettle/sha2.h>
 #include <pthread.h>
 
@@ -13,6 +14,14 @@ void sg_sha256(sg_str_t in, uint8_t out[SG_SHA256_BYTES])
     sha256_init(&ctx);
     sha256_update(&ctx, in.n, (const uint8_t *)in.p);
     sha256_digest(&ctx, SG_SHA256_BYTES, out);
+}
+
+void sg_sha1(sg_str_t in, uint8_t out[SG_SHA1_BYTES])
+{
+    struct sha1_ctx ctx;
+    sha1_init(&ctx);
+    sha1_update(&ctx, in.n, (const uint8_t *)in.p);
+    sha1_digest(&ctx, SG_SHA1_BYTES, out);
 }
 
 void sg_hmac_sha256(sg_str_t secret, sg_str_t in, uint8_t out[SG_SHA256_BYTES])

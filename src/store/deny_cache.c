@@ -1,0 +1,139 @@
+#include "store/deny_cache.h"
+
+#include "base/mem.h"
+
+#define PLACES 1024             /* a power of two */
+#define NAME_BYTES 320
+#define LIMITS_KEPT 8           /* requests with more limits are asked each time */
+
+typedef struct {
+    size_t name_len;
+    char name[NAME_BYTES];
+    int64_t put_us, until_us;
+    int64_t store_now_us;
+    size_t count;
+    sg_limit_result_t at[LIMITS_KEPT];
+} denial_t;
+
+struct sg_deny_cache {
+    int64_t last_us;            /* no entry holds longer: nothing to look for after it */
+    denial_t *places[PLACES];
+};
+
+/* Who asks what: the caller's tags, the cost, and the limits by address. */
+typedef struct {
+    char text[NAME_BYTES];
+    size_t n;
+    bool fits;
+} name_t;
+
+static void name_add(name_t *name, const void *p, size_t n)
+{
+    if (!name->fits || n > sizeof name->text - name->n) {
+        name->fits = false;
+        return;
+    }
+    memcpy(name->text + name->n, p, n);
+    name->n += n;
+}
+
+static void name_add_text(name_t *name, const char *z)
+{
+    if (z)
+        name_add(name, z, strlen(z));
+    name_add(name, "", 1);
+}
+
+static bool name_of(const sg_check_t *check, name_t *name)
+{
+    name->n = 0;
+    name->fits = check->count <= LIMITS_KEPT && check->cost > 0;
+    name_add_text(name, check->scope.tag);
+    name_add_text(name, check->scope.key);
+    name_add_text(name, check->scope.ip);
+    name_add(name, &check->cost, sizeof check->cost);
+    name_add(name, check->limits, check->count * sizeof *check->limits);
+    return name->fits;
+}
+
+static denial_t **place_of(sg_deny_cache_t *c, const name_t *name)
+{
+    return &c->places[sg_siphash(sg_str_n(name->text, name->n)) & (PLACES - 1)];
+}
+
+sg_deny_cache_t *sg_deny_cache_new(void)
+{
+    return SG_NEW(sg_deny_cache_t);
+}
+
+void sg_deny_cache_free(sg_deny_cache_t *c)
+{
+    for (size_t i = 0; c && i < PLACES; i++)
+        sg_free(c->places[i]);
+    sg_free(c);
+}
+
+/* How long the denial holds whatever others do; 0 = not at all. */
+static int64_t holds_us(const sg_check_t *check, const sg_verdict_t *v)
+{
+    int64_t us = SG_DENY_CACHE_MAX_US;
+    for (size_t i = 0; i < v->count; i++) {
+        if (v->at[i].allowed || check->limits[i]->dry_run)
+            continue;
+        if (check->limits[i]->algo == SG_ALGO_CONCURRENCY)
+            return 0;
+        if (!v->at[i].never && v->at[i].retry_us < us)
+            us = v->at[i].retry_us;
+    }
+    return us;
+}
+
+void sg_deny_cache_put(sg_deny_cache_t *c, const sg_check_t *check, const sg_verdict_t *verdict, int64_t now_us)
+{
+    name_t name;
+    if (verdict->allowed || verdict->count > LIMITS_KEPT || !name_of(check, &name))
+        return;
+    int64_t us = holds_us(check, verdict);
+    if (us <= 0)
+        return;
+    denial_t **place = place_of(c, &name);
+    if (!*place)
+        *place = SG_NEW(denial_t);
+    denial_t *d = *place;
+    d->name_len = name.n;
+    memcpy(d->name, name.text, name.n);
+    d->put_us = now_us;
+    d->until_us = now_us + us;
+    if (d->until_us > c->last_us)
+        c->last_us = d->until_us;
+    d->store_now_us = verdict->now_us;
+    d->count = verdict->count;
+    memcpy(d->at, verdict->at, verdict->count * sizeof d->at[0]);
+}
+
+static int64_t less(int64_t us, int64_t gone_us)
+{
+    return us > gone_us ? us - gone_us : 0;
+}
+
+bool sg_deny_cache_get(sg_deny_cache_t *c, const sg_check_t *check, int64_t now_us, sg_verdict_t *out)
+{
+    name_t name;
+    if (now_us >= c->last_us || !name_of(check, &name))
+        return false;
+    const denial_t *d = *place_of(c, &name);
+    if (!d || now_us >= d->until_us || !sg_str_eq(sg_str_n(d->name, d->name_len), sg_str_n(name.text, name.n)))
+        return false;
+    int64_t gone_us = now_us - d->put_us;
+    out->allowed = false;
+    out->now_us = d->store_now_us + gone_us;
+    out->count = d->count;
+    for (size_t i = 0; i < d->count; i++) {
+        sg_limit_result_t r = d->at[i];
+        r.reset_us = less(r.reset_us, gone_us);
+        r.more_us = less(r.more_us, gone_us);
+        r.retry_us = less(r.retry_us, gone_us);
+        out->at[i] = r;
+    }
+    return true;
+}

@@ -1,0 +1,542 @@
+#include "store/redis.h"
+
+#include <stdio.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/magic.h"
+#include "base/mem.h"
+#include "store/redis_conn.h"
+#include "store/redis_script.h"
+#include "store/release.h"
+#include "store/resp.h"
+#include "store/script.h"
+
+#define TICKET_MAGIC 0x7469636bu
+/* EVALSHA, EVALSHA behind another one's EVAL, EVAL, and a bucket missed at its boundary: none of them wrote anything. */
+#define ASKS_MAX 6
+#define LOG_PAUSE_US 5000000
+#define SPARE_TICKETS 256
+
+struct sg_ticket {
+    uint32_t magic;
+    bool out;                   /* sent, and no reply yet */
+    bool trial, with_text;
+    uint8_t asks;
+    sg_link_t live;             /* on sg_redis_t.live until it is answered or cancelled; spare tickets: on .spare */
+    sg_link_t queued;           /* on sg_redis_t.waiting while there is no connection */
+    sg_redis_t *r;
+    sg_check_t check;           /* its pointers hold while fn is set */
+    sg_answer_fn *fn;           /* NULL: cancelled or late; only the reply is waited for */
+    void *arg;
+    int64_t started_us, deadline_us;
+    sg_releases_t slots;        /* of a cancelled or late decision: given back when it turns out to be made */
+};
+
+typedef enum { SEEN_NOTHING, SEEN_UP, SEEN_DOWN } seen_t;
+
+struct sg_redis {
+    sg_loop_t *loop;
+    sg_config_t *config;
+    const sg_store_conf_t *conf;
+    sg_metrics_block_t *metrics;
+    sg_redis_hooks_t hooks;
+    sg_redis_conn_t *conn;
+    sg_breaker_t breaker;
+    sg_link_t live, waiting, spare;     /* live: by deadline */
+    size_t spare_count;
+    unsigned texts_out;                 /* EVALs without a reply: the script comes with them */
+    sg_releases_t releases;             /* wait for the connection */
+    sg_timer_t deadline;
+    sg_task_t end;
+    bool retired, dropping;
+    bool clock_known;
+    int64_t clock_us;                   /* the store's clock less the loop's */
+    seen_t seen;
+    sg_store_err_t down_kind;
+    char error[160];
+    int64_t lost_logged_us, refused_logged_us[SG_STORE_ERR_COUNT];
+    bool lost_logged;
+    char digest[2 * SG_SHA1_BYTES];
+    sg_buf_t wire;
+    sg_script_call_t call;
+};
+
+/* --- what is seen from outside -------------------------------------------------------------------------- */
+
+static void note_error(sg_redis_t *r, const char *text)
+{
+    (void)snprintf(r->error, sizeof r->error, "%s", text);
+}
+
+static void log_lost(sg_redis_t *r)
+{
+    int64_t now_us = sg_loop_now_us(r->loop);
+    if (r->lost_logged || (r->lost_logged_us && now_us - r->lost_logged_us < LOG_PAUSE_US))
+        return;
+    r->lost_logged = true;
+    r->lost_logged_us = now_us;
+    sg_log(SG_LOG_WARN, "store away", SG_F_STR("kind", sg_store_err_name(r->down_kind)), SG_F_STR("error", r->error));
+}
+
+static void log_back(sg_redis_t *r)
+{
+    if (r->seen == SEEN_NOTHING)
+        sg_log(SG_LOG_INFO, "store connected", SG_F_STR("address", sg_redis_conn_place(r->conn)));
+    else if (r->lost_logged)
+        sg_log(SG_LOG_INFO, "store is back", SG_F_STR("address", sg_redis_conn_place(r->conn)),
+               SG_F_I64("after_ms", (sg_loop_now_us(r->loop) - r->lost_logged_us) / 1000));
+    r->lost_logged = false;
+}
+
+static void show(sg_redis_t *r)
+{
+    bool up = sg_redis_conn_is_up(r->conn) && r->breaker.state != SG_BREAKER_OPEN;
+    if (up && r->seen != SEEN_UP)
+        log_back(r);
+    if (!up)
+        log_lost(r);
+    r->seen = up ? SEEN_UP : SEEN_DOWN;
+    if (!r->retired) {
+        sg_set_store_up(r->metrics, up);
+        sg_set_breaker_open(r->metrics, r->breaker.state != SG_BREAKER_CLOSED);
+    }
+}
+
+/* --- tickets ------------------------------------------------------------------------------------------------ */
+
+static sg_ticket_t *ticket_new(sg_redis_t *r)
+{
+    sg_link_t *l = sg_list_pop(&r->spare);
+    sg_ticket_t *t = l ? SG_OWNER(l, sg_ticket_t, live) : SG_NEW(sg_ticket_t);
+    r->spare_count -= l != NULL;
+    t->magic = TICKET_MAGIC;
+    t->r = r;
+    t->out = t->trial = t->with_text = false;
+    t->asks = 0;
+    return t;
+}
+
+static void ticket_free(sg_ticket_t *t)
+{
+    sg_redis_t *r = t->r;
+    t->magic = 0;
+    sg_releases_deinit(&t->slots);
+    if (r->spare_count == SPARE_TICKETS) {
+        sg_free(t);
+        return;
+    }
+    r->spare_count++;
+    sg_list_push_back(&r->spare, &t->live);
+}
+
+static void end_when_idle(sg_redis_t *r);
+
+/* Off the lists; freed now, or when its reply comes. */
+static void ticket_leave(sg_ticket_t *t)
+{
+    sg_redis_t *r = t->r;
+    sg_list_remove(&t->live);
+    sg_list_remove(&t->queued);
+    if (t->out) {
+        if (t->check.cost > 0)
+            sg_releases_add(&t->slots, &t->check, &r->call, &r->wire);
+        t->fn = NULL;
+    } else {
+        ticket_free(t);
+    }
+    end_when_idle(r);
+}
+
+static void answer(sg_ticket_t *t, const sg_answer_t *a)
+{
+    sg_answer_fn *fn = t->fn;
+    void *arg = t->arg;
+    ticket_leave(t);
+    fn(arg, a);
+}
+
+static void answer_by_policy(sg_ticket_t *t)
+{
+    sg_answer_t a;
+    t->r->hooks.failed(t->r->hooks.arg, &t->check, &a);
+    answer(t, &a);
+}
+
+/* Those that have not been sent: there is nothing to wait for. */
+static void answer_waiting(sg_redis_t *r)
+{
+    sg_link_t now, *l;
+    sg_list_init(&now);
+    while ((l = sg_list_pop(&r->waiting)))
+        sg_list_push_back(&now, l);
+    while ((l = sg_list_pop(&now)))
+        answer_by_policy(SG_OWNER(l, sg_ticket_t, queued));
+}
+
+/* --- failures ------------------------------------------------------------------------------------------------ */
+
+/* Our own reason to close; the failure itself has been counted. */
+static void drop(sg_redis_t *r, sg_store_err_t kind, const char *why)
+{
+    r->dropping = true;
+    sg_redis_conn_drop(r->conn, kind, why);
+    r->dropping = false;
+}
+
+/* A failure that says something about the store as a whole. When it opens the breaker, what is out is given up: the
+ * connection is made anew, and its handshake is the probe. */
+static void failed(sg_redis_t *r, sg_store_err_t kind, const char *why)
+{
+    if (!sg_breaker_failed(&r->breaker))
+        return;
+    r->down_kind = kind;
+    drop(r, kind, why);
+    show(r);
+    answer_waiting(r);
+}
+
+static void on_down(void *arg, sg_store_err_t kind, const char *why)
+{
+    sg_redis_t *r = arg;
+    r->down_kind = kind;
+    r->texts_out = 0;
+    note_error(r, why);
+    if (!r->dropping) {
+        sg_count_store_error(r->metrics, kind);
+        (void)sg_breaker_failed(&r->breaker);
+    }
+    show(r);
+    answer_waiting(r);
+}
+
+static void expire(sg_ticket_t *t)
+{
+    sg_redis_t *r = t->r;
+    sg_count_store_error(r->metrics, SG_STORE_ERR_TIMEOUT);
+    answer_by_policy(t);
+    failed(r, SG_STORE_ERR_TIMEOUT, "no answer in time");
+}
+
+static void on_deadline(void *arg)
+{
+    sg_redis_t *r = arg;
+    int64_t now_us = sg_loop_now_us(r->loop);
+    while (!sg_list_empty(&r->live)) {
+        sg_ticket_t *t = SG_OWNER(r->live.next, sg_ticket_t, live);
+        if (t->deadline_us > now_us) {
+            sg_timer_at(r->loop, &r->deadline, t->deadline_us, on_deadline, r);
+            return;
+        }
+        expire(t);
+    }
+}
+
+/* --- asking ----------------------------------------------------------------------------------------------------- */
+
+static int64_t predict_now_us(const sg_redis_t *r)
+{
+    return r->clock_known ? sg_loop_now_us(r->loop) + r->clock_us : sg_clock_wall_us();
+}
+
+void sg_redis_assume_clock(sg_redis_t *r, int64_t now_us)
+{
+    r->clock_known = true;
+    r->clock_us = now_us - sg_loop_now_us(r->loop);
+}
+
+static void on_reply(void *arg, const redisReply *reply);
+
+static bool ask(sg_ticket_t *t, bool with_text)
+{
+    sg_redis_t *r = t->r;
+    sg_script_args(&t->check, predict_now_us(r), &r->call);
+    if (with_text)
+        sg_script_command(&r->call, SG_STR("EVAL"), sg_str_n(sg_redis_script, sg_redis_script_len));
+    else
+        sg_script_command(&r->call, SG_STR("EVALSHA"), sg_str_n(r->digest, sizeof r->digest));
+    sg_str_t command = sg_resp_call(&r->wire, &r->call);
+    if (!sg_redis_conn_send(r->conn, command, on_reply, t))
+        return false;
+    t->out = true;
+    t->with_text = with_text;
+    t->asks++;
+    r->texts_out += with_text;
+    return true;
+}
+
+static void ask_again(sg_ticket_t *t, bool with_text)
+{
+    sg_redis_t *r = t->r;
+    if (t->asks < ASKS_MAX && ask(t, with_text))
+        return;
+    sg_count_store_error(r->metrics, SG_STORE_ERR_OTHER);
+    answer_by_policy(t);
+}
+
+static void on_up(void *arg)
+{
+    sg_redis_t *r = arg;
+    sg_breaker_probed(&r->breaker);
+    show(r);
+    sg_releases_send(&r->releases, r->conn);
+    sg_link_t *l;
+    while (sg_redis_conn_is_up(r->conn) && (l = sg_list_pop(&r->waiting))) {
+        sg_ticket_t *t = SG_OWNER(l, sg_ticket_t, queued);
+        if (!ask(t, false))
+            answer_by_policy(t);
+    }
+}
+
+/* --- replies ------------------------------------------------------------------------------------------------------ */
+
+/* Nobody waits for the decision any more. */
+static void late_reply(sg_ticket_t *t, const redisReply *reply)
+{
+    sg_redis_t *r = t->r;
+    if (!reply || reply->type != REDIS_REPLY_ERROR) {
+        sg_releases_move(&r->releases, &t->slots);
+        sg_releases_send(&r->releases, r->conn);
+    }
+    ticket_free(t);
+}
+
+static void log_refused(sg_redis_t *r, sg_store_err_t kind, sg_str_t text)
+{
+    int64_t now_us = sg_loop_now_us(r->loop);
+    if (r->refused_logged_us[kind] && now_us - r->refused_logged_us[kind] < LOG_PAUSE_US)
+        return;
+    r->refused_logged_us[kind] = now_us;
+    sg_log(SG_LOG_WARN, "store refuses decisions", SG_F_STR("kind", sg_store_err_name(kind)),
+           SG_F_VIEW("error", sg_str_n(text.p, text.n < 200 ? text.n : 200)));
+}
+
+/* NOSCRIPT: one EVAL brings the text; those behind it on the same connection find the script there. */
+static void on_error(sg_ticket_t *t, const redisReply *reply)
+{
+    sg_redis_t *r = t->r;
+    if (sg_reply_is_noscript(reply)) {
+        ask_again(t, r->texts_out == 0 || t->asks > 1);
+        return;
+    }
+    sg_str_t text = sg_reply_error_text(reply);
+    sg_store_err_t kind = sg_reply_error_kind(text);
+    bool closes = sg_reply_error_closes(text);
+    sg_count_store_error(r->metrics, kind);
+    log_refused(r, kind, text);
+    note_error(r, text.p);
+    if (!closes && sg_breaker_succeeded(&r->breaker))   /* it answers, so asking costs no deadline */
+        show(r);
+    answer_by_policy(t);
+    if (closes) {
+        (void)sg_breaker_failed(&r->breaker);
+        drop(r, kind, text.p);
+    }
+}
+
+static void on_nonsense(sg_ticket_t *t)
+{
+    sg_redis_t *r = t->r;
+    sg_count_store_error(r->metrics, SG_STORE_ERR_PROTOCOL);
+    answer_by_policy(t);
+    (void)sg_breaker_failed(&r->breaker);
+    drop(r, SG_STORE_ERR_PROTOCOL, "not a reply of slotgate's script");
+}
+
+static bool read_integers(const redisReply *reply, int64_t out[SG_SCRIPT_REPLY_MAX], size_t *count)
+{
+    if (reply->type != REDIS_REPLY_ARRAY || reply->elements > SG_SCRIPT_REPLY_MAX)
+        return false;
+    for (size_t i = 0; i < reply->elements; i++) {
+        if (!reply->element[i] || reply->element[i]->type != REDIS_REPLY_INTEGER)
+            return false;
+        out[i] = reply->element[i]->integer;
+    }
+    *count = reply->elements;
+    return true;
+}
+
+static void on_verdict(sg_ticket_t *t, const sg_answer_t *a)
+{
+    sg_redis_t *r = t->r;
+    sg_count_store_request(r->metrics, sg_loop_now_us(r->loop) - t->started_us);
+    if (sg_breaker_succeeded(&r->breaker))
+        show(r);
+    r->hooks.answered(r->hooks.arg, &t->check, &a->verdict);
+    answer(t, a);
+}
+
+/* Without a reply the decision may have been made or not; giving a slot back that was never taken does no harm. */
+static void on_reply(void *arg, const redisReply *reply)
+{
+    sg_ticket_t *t;
+    SG_MAGIC_CAST(t, arg, TICKET_MAGIC);
+    sg_redis_t *r = t->r;
+    t->out = false;
+    if (t->with_text && reply && r->texts_out)
+        r->texts_out--;
+    if (!t->fn) {
+        late_reply(t, reply);
+    } else if (!reply) {
+        if (t->check.cost > 0)
+            sg_releases_add(&r->releases, &t->check, &r->call, &r->wire);
+        answer_by_policy(t);
+    } else if (reply->type == REDIS_REPLY_ERROR) {
+        on_error(t, reply);
+    } else {
+        int64_t numbers[SG_SCRIPT_REPLY_MAX];
+        size_t count;
+        sg_answer_t a;
+        a.source = SG_FROM_STORE;
+        a.retry_us = 0;
+        sg_script_reply_t what = SG_SCRIPT_BAD;
+        if (read_integers(reply, numbers, &count))
+            what = sg_script_decode(&t->check, numbers, count, &a.verdict);
+        if (what == SG_SCRIPT_BAD) {
+            on_nonsense(t);
+            return;
+        }
+        sg_redis_assume_clock(r, a.verdict.now_us);
+        if (what == SG_SCRIPT_WRONG_BUCKET)
+            ask_again(t, false);
+        else
+            on_verdict(t, &a);
+    }
+}
+
+/* --- for store.c ------------------------------------------------------------------------------------------------------ */
+
+/* By deadline; a reload may have shortened the time, so the place is looked for from the back. */
+static void live_insert(sg_redis_t *r, sg_ticket_t *t)
+{
+    sg_link_t *before = r->live.prev;
+    while (before != &r->live && SG_OWNER(before, sg_ticket_t, live)->deadline_us > t->deadline_us)
+        before = before->prev;
+    sg_list_push_front(before, &t->live);
+    if (before == &r->live && (!sg_timer_is_on(&r->deadline) || r->deadline.node.key > t->deadline_us))
+        sg_timer_at(r->loop, &r->deadline, t->deadline_us, on_deadline, r);
+}
+
+sg_ticket_t *sg_redis_check(sg_redis_t *r, const sg_check_t *check, sg_answer_fn *fn, void *arg)
+{
+    sg_admit_t admit = sg_breaker_admit(&r->breaker);
+    if (admit == SG_ADMIT_NO)
+        return NULL;
+    sg_ticket_t *t = ticket_new(r);
+    t->check = *check;
+    t->trial = admit == SG_ADMIT_TRIAL;
+    t->started_us = sg_loop_now_us(r->loop);
+    t->deadline_us = t->started_us + r->conf->timeout_us;
+    if (!sg_redis_conn_is_up(r->conn)) {
+        sg_list_push_back(&r->waiting, &t->queued);
+    } else if (!ask(t, false)) {
+        if (t->trial)
+            sg_breaker_trial_gone(&r->breaker);
+        sg_count_store_error(r->metrics, SG_STORE_ERR_OTHER);
+        ticket_free(t);
+        return NULL;
+    }
+    t->fn = fn;
+    t->arg = arg;
+    live_insert(r, t);
+    return t;
+}
+
+void sg_redis_cancel(sg_ticket_t *t)
+{
+    if (t->trial)
+        sg_breaker_trial_gone(&t->r->breaker);
+    ticket_leave(t);
+}
+
+void sg_redis_release(sg_redis_t *r, const sg_check_t *check)
+{
+    sg_releases_add(&r->releases, check, &r->call, &r->wire);
+    sg_releases_send(&r->releases, r->conn);
+}
+
+void sg_redis_status(const sg_redis_t *r, sg_store_status_t *out)
+{
+    out->up = r->seen == SEEN_UP;
+    out->breaker_open = r->breaker.state != SG_BREAKER_CLOSED;
+    (void)snprintf(out->error, sizeof out->error, "%s", r->error);
+}
+
+/* --- life ---------------------------------------------------------------------------------------------------------------- */
+
+sg_redis_t *sg_redis_new(sg_loop_t *loop, sg_config_t *config, sg_metrics_block_t *metrics, const sg_redis_hooks_t *hooks)
+{
+    static const sg_redis_conn_events_t events = {on_up, on_down};
+    sg_redis_t *r = SG_NEW(sg_redis_t);
+    uint8_t digest[SG_SHA1_BYTES];
+    r->loop = loop;
+    r->config = sg_config_ref(config);
+    r->conf = &config->store;
+    r->metrics = metrics;
+    r->hooks = *hooks;
+    sg_list_init(&r->live);
+    sg_list_init(&r->waiting);
+    sg_list_init(&r->spare);
+    sg_releases_init(&r->releases);
+    sg_buf_init(&r->wire, (size_t)1 << 20);
+    sg_sha1(sg_str_n(sg_redis_script, sg_redis_script_len), digest);
+    sg_hex(digest, sizeof digest, r->digest);
+    r->conn = sg_redis_conn_new(loop, r->conf, &events, r);
+    sg_set_store_up(metrics, false);
+    sg_set_breaker_open(metrics, false);
+    return r;
+}
+
+static bool same_text(const char *a, const char *b)
+{
+    return sg_str_eq(sg_str(a), sg_str(b));
+}
+
+static bool same_server(const sg_store_conf_t *a, const sg_store_conf_t *b)
+{
+    return a->mode == b->mode && a->tls == b->tls && a->port == b->port && a->db == b->db && same_text(a->host, b->host) &&
+           same_text(a->unix_path, b->unix_path) && same_text(a->username, b->username) &&
+           sg_str_eq(a->password, b->password);
+}
+
+bool sg_redis_reload(sg_redis_t *r, sg_config_t *config)
+{
+    if (!same_server(r->conf, &config->store))
+        return false;
+    sg_config_t *old = r->config;
+    r->config = sg_config_ref(config);
+    r->conf = &config->store;
+    sg_redis_conn_reload(r->conn, r->conf);
+    sg_config_unref(old);
+    return true;
+}
+
+void sg_redis_free(sg_redis_t *r)
+{
+    sg_link_t *l;
+    sg_timer_stop(r->loop, &r->deadline);
+    sg_redis_conn_free(r->conn);
+    while ((l = sg_list_pop(&r->spare)))
+        sg_free(SG_OWNER(l, sg_ticket_t, live));
+    sg_releases_deinit(&r->releases);
+    sg_buf_deinit(&r->wire);
+    sg_config_unref(r->config);
+    sg_free(r);
+}
+
+static void end(void *arg)
+{
+    sg_redis_free(arg);
+}
+
+static void end_when_idle(sg_redis_t *r)
+{
+    if (r->retired && sg_list_empty(&r->live))
+        sg_defer_free(r->loop, &r->end, end, r);
+}
+
+void sg_redis_retire(sg_redis_t *r)
+{
+    r->retired = true;
+    end_when_idle(r);
+}

@@ -1,0 +1,138 @@
+/* store.c - which store answers: memory, or Redis with its policy for when it does not. */
+#include "store/store.h"
+
+#include <stdio.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "store/deny_cache.h"
+#include "store/fallback.h"
+#include "store/redis.h"
+
+#define WHOLE_PPM 1000000
+
+struct sg_store {
+    sg_loop_t *loop;
+    sg_config_t *config;
+    sg_memory_t *memory;
+    sg_metrics_block_t *metrics;
+    sg_redis_t *redis;          /* NULL: memory */
+    sg_deny_cache_t *denials;   /* NULL: off */
+};
+
+static void on_failed(void *arg, const sg_check_t *check, sg_answer_t *out)
+{
+    sg_store_t *s = arg;
+    sg_fallback_answer(&s->config->store, s->memory, check, out);
+}
+
+static void on_answered(void *arg, const sg_check_t *check, const sg_verdict_t *verdict)
+{
+    sg_store_t *s = arg;
+    if (s->denials)
+        sg_deny_cache_put(s->denials, check, verdict, sg_loop_now_us(s->loop));
+}
+
+static bool answer_from_cache(sg_store_t *s, const sg_check_t *check, sg_answer_t *now)
+{
+    if (!s->denials || !sg_deny_cache_get(s->denials, check, sg_loop_now_us(s->loop), &now->verdict))
+        return false;
+    now->source = SG_FROM_DENY_CACHE;
+    now->retry_us = 0;
+    return true;
+}
+
+bool sg_store_check(sg_store_t *s, const sg_check_t *check, sg_answer_t *now, sg_ticket_t **ticket, sg_answer_fn *fn, void *arg)
+{
+    if (!s->redis) {
+        now->source = SG_FROM_STORE;
+        now->retry_us = 0;
+        sg_memory_check(s->memory, check, WHOLE_PPM, sg_clock_wall_us(), &now->verdict);
+        return true;
+    }
+    if (answer_from_cache(s, check, now))
+        return true;
+    *ticket = sg_redis_check(s->redis, check, fn, arg);
+    if (*ticket)
+        return false;
+    sg_fallback_answer(&s->config->store, s->memory, check, now);
+    return true;
+}
+
+void sg_store_cancel(sg_ticket_t *t)
+{
+    sg_redis_cancel(t);
+}
+
+/* Slots that were taken before a reload from one type of store to the other lapse with their leases. */
+void sg_store_release(sg_store_t *s, const sg_check_t *check, sg_source_t source)
+{
+    if (source == SG_FROM_STORE && s->redis)
+        sg_redis_release(s->redis, check);
+    else if (source == SG_FROM_LOCAL || source == SG_FROM_STORE)
+        sg_memory_release(s->memory, check, sg_clock_wall_us());
+}
+
+void sg_store_status(const sg_store_t *s, sg_store_status_t *out)
+{
+    *out = (sg_store_status_t){.type = s->redis ? "redis" : "memory", .up = true};
+    if (s->redis)
+        sg_redis_status(s->redis, out);
+    out->entries = sg_memory_entries(s->memory);
+}
+
+/* --- life ---------------------------------------------------------------------------------------------- */
+
+static void open_redis(sg_store_t *s)
+{
+    const sg_redis_hooks_t hooks = {on_failed, on_answered, s};
+    if (s->config->store.type == SG_STORE_REDIS) {
+        s->redis = sg_redis_new(s->loop, s->config, s->metrics, &hooks);
+        return;
+    }
+    s->redis = NULL;
+    sg_set_store_up(s->metrics, true);
+    sg_set_breaker_open(s->metrics, false);
+}
+
+/* Cached denials belong to the limits of one config. */
+static void new_cache(sg_store_t *s)
+{
+    sg_deny_cache_free(s->denials);
+    s->denials = s->redis && s->config->store.deny_cache ? sg_deny_cache_new() : NULL;
+}
+
+sg_store_t *sg_store_new(sg_loop_t *loop, sg_config_t *config, sg_memory_t *memory, sg_metrics_block_t *metrics)
+{
+    sg_store_t *s = SG_NEW(sg_store_t);
+    s->loop = loop;
+    s->config = sg_config_ref(config);
+    s->memory = memory;
+    s->metrics = metrics;
+    open_redis(s);
+    new_cache(s);
+    return s;
+}
+
+void sg_store_reload(sg_store_t *s, sg_config_t *config)
+{
+    sg_config_t *old = s->config;
+    s->config = sg_config_ref(config);
+    bool keep = s->redis && config->store.type == SG_STORE_REDIS && sg_redis_reload(s->redis, config);
+    if (!keep) {
+        if (s->redis)
+            sg_redis_retire(s->redis);
+        open_redis(s);
+    }
+    new_cache(s);
+    sg_config_unref(old);
+}
+
+void sg_store_free(sg_store_t *s)
+{
+    if (s->redis)
+        sg_redis_free(s->redis);
+    sg_deny_cache_free(s->denials);
+    sg_config_unref(s->config);
+    sg_free(s);
+}

@@ -227,8 +227,36 @@ static void test_allow_is_the_union(void **state)
     assert_int_equal(f.match.allow, 0);
     assert_non_null(match(&f, "", SG_METHOD_POST, "/x"));
     assert_int_equal(f.match.allow, 0);
+    fixture_free(&f);
+}
+
+/* "OPTIONS *" is about the server, not about a path. */
+static void test_asterisk_matches_nothing(void **state)
+{
+    (void)state;
+    fixture_t f = fixture_new();
+    add(&f, route_new(&f, NULL, ALL, "/*"));
+    add(&f, route_new(&f, NULL, GET, "/"));
     assert_null(match(&f, "", SG_METHOD_OPTIONS, "*"));
     assert_int_equal(f.match.allow, 0);
+    assert_non_null(match(&f, "", SG_METHOD_OPTIONS, "/"));
+    fixture_free(&f);
+}
+
+/* A look-up of what is not there ends, however many literals a node and hosts a router have. */
+static void test_misses_end(void **state)
+{
+    (void)state;
+    fixture_t f = fixture_new();
+    for (size_t i = 0; i < 70; i++) {
+        sg_str_t host = sg_arena_printf(f.arena, "h%zu.test", i), path = sg_arena_printf(f.arena, "/p%zu", i);
+        assert_null(match(&f, host.p, SG_METHOD_GET, path.p));
+        add(&f, route_new(&f, host.p, ALL, path.p));
+        add(&f, route_new(&f, NULL, ALL, path.p));
+        assert_string_equal(match(&f, host.p, SG_METHOD_GET, path.p)->host, host.p);
+        assert_null(match(&f, "other.test", SG_METHOD_GET, path.p)->host);
+        assert_null(match(&f, host.p, SG_METHOD_GET, "/p"));
+    }
     fixture_free(&f);
 }
 
@@ -643,6 +671,8 @@ int main(void)
         cmocka_unit_test(test_backtracks_over_dead_ends),
         cmocka_unit_test(test_params_and_rest),
         cmocka_unit_test(test_allow_is_the_union),
+        cmocka_unit_test(test_asterisk_matches_nothing),
+        cmocka_unit_test(test_misses_end),
         cmocka_unit_test(test_empty_router),
         cmocka_unit_test(test_ties),
         cmocka_unit_test(test_method_tiers),

@@ -1,7 +1,8 @@
-/* limit.h - what a limit is, what is kept of it, and how a decision is made: the pure part that the memory store
- * uses and that the Redis script mirrors.
+/* limit.h - what a limit is, what is kept of it, and how a decision is made: the pure part that the memory
+ * store uses and that the Redis script mirrors.
  *
- * All arithmetic is in integers (µs; whole units; exact fractions), so that C and Lua give the same answers. */
+ * All arithmetic is in integers (µs; whole units; exact fractions), so that C and Lua give the same
+ * answers. */
 #ifndef SG_GATE_LIMIT_H
 #define SG_GATE_LIMIT_H
 
@@ -35,9 +36,9 @@ typedef struct {
     bool dry_run;
     bool unlimited;             /* switched off for this tenant or plan */
     int64_t limit;              /* units: capacity, burst, or limit */
-    int64_t rate_count;         /* token bucket, gcra: rate_count units per rate_us, reduced to lowest terms */
+    int64_t rate_count;         /* token bucket, gcra: rate_count units per rate_us, in lowest terms */
     int64_t rate_us;
-    int64_t window_us;          /* windows and log; token bucket, gcra: time to fill, rounded up (0 when it never fills) */
+    int64_t window_us;          /* windows and log; token bucket, gcra: time to fill, rounded up */
     int64_t lease_us;           /* concurrency */
     uint32_t precision;         /* sliding window: sub-windows per window */
     int64_t block;              /* per: all */
@@ -49,13 +50,19 @@ typedef struct {
 const char *sg_algo_name(sg_algo_t a);
 const char *sg_algo_code(sg_algo_t a);
 
-/* Reduce rate, compute window_us of a bucket, and check the bounds that the arithmetic needs (every product below 2^53, or
- * exact by other means). SG_ERR_RANGE with a sentence that names the greatest value allowed. */
+/* Reduce rate, compute window_us of a bucket, and check the bounds that the arithmetic needs (every product
+ * below 2^53, or exact by other means). SG_ERR_RANGE with a sentence that names the greatest value
+ * allowed. */
 SG_MUST sg_err_t sg_limit_finish(sg_limit_t *l, sg_why_t *why);
+
+/* A share of a finished limit, `ppm` of 10^6, rate included: rounded down, but never below 1 unit unless
+ * the limit is 0. For the C algorithms only: numbers may be too fine for the script. */
+void sg_limit_scale(const sg_limit_t *l, int64_t ppm, sg_limit_t *out);
 
 /* --- key names ----------------------------------------------------------------------------------- */
 
-#define SG_KEY_BYTES 200        /* no key name is longer; config caps prefix, version and names so that this holds */
+/* No key name is longer; config caps prefix, version and names so that this holds. */
+#define SG_KEY_BYTES 200
 
 /* What a request's keys are made of. */
 typedef struct {
@@ -65,19 +72,19 @@ typedef struct {
     const char *ip;             /* hash of the client IP */
 } sg_key_scope_t;
 
-/* The one function that builds key names (schema in docs/limits.md). now_us picks a fixed window's bucket, and *bucket
- * gets it (0 for the other algorithms). Returns a view of `out`. */
-sg_str_t sg_limit_key(const sg_key_scope_t *scope, const sg_limit_t *l, int64_t now_us, char out[SG_KEY_BYTES],
-                      int64_t *bucket);
+/* The one function that builds key names (schema in docs/limits.md). now_us picks a fixed window's bucket,
+ * and *bucket gets it (0 for the other algorithms). Returns a view of `out`. */
+sg_str_t sg_limit_key(const sg_key_scope_t *scope, const sg_limit_t *l, int64_t now_us,
+                      char out[SG_KEY_BYTES], int64_t *bucket);
 
 /* --- results --------------------------------------------------------------------------------------- */
 
 typedef struct {
     bool allowed;               /* by this limit alone */
     bool never;                 /* cost > limit (or limit 0): no waiting helps */
-    int64_t remaining;          /* whole units left after the decision (as it was, when the request is denied) */
-    int64_t reset_us;           /* until the state is as if unused (bucket full, window over, oldest entry out) */
-    int64_t more_us;            /* until at least one more unit than `remaining` is there; 0 when full */
+    int64_t remaining;          /* whole units left after the decision; as it was, if that is denied */
+    int64_t reset_us;           /* until the state is as if unused: full, window over, newest entry out */
+    int64_t more_us;            /* until one more unit than `remaining` is there; 0 when none is used */
     int64_t retry_us;           /* denied: until `cost` passes if nobody else uses the quota; else 0 */
 } sg_limit_result_t;
 
@@ -94,24 +101,31 @@ typedef struct {
 /* Zeroed memory is the state of a key that does not exist. Owned by one memory-store entry. */
 typedef struct {
     bool exists;
-    int64_t a, b, c;            /* by algorithm: tokens, ts, remainder | TAT, remainder | count, bucket | ... */
+    int64_t a, b, c;            /* by algorithm: tokens, ts, frac | TAT, frac | count | sub-window width */
+    int64_t rule[3];            /* token bucket, gcra: the capacity and rate that it was written under */
     void *more;                 /* sub-windows, log, leases: sg_malloc'd, freed by sg_limit_state_free */
 } sg_limit_state_t;
 
 void sg_limit_state_free(sg_limit_state_t *s);
 
 /* Two steps, so that all limits of a request decide before any of them writes:
- * `look` computes the result and changes nothing that matters; `take` records `cost` units after every enforced limit said
- * yes, `lease` names a concurrency slot. Cost 0 is a peek: take is not called. `now_us` is epoch time; one that runs backwards
- * never refills and never blocks longer than one window. */
-void sg_limit_look(const sg_limit_t *l, sg_limit_state_t *s, int64_t cost, int64_t now_us, sg_limit_result_t *out);
+ * `look` computes the result and changes nothing that matters; `take` records `cost` units after every
+ * enforced limit said yes, `lease` names a concurrency slot. Cost 0 is a peek: take is not called. `now_us`
+ * is epoch time; one that runs backwards never refills and never blocks longer than one window. */
+void sg_limit_look(const sg_limit_t *l, sg_limit_state_t *s, int64_t cost, int64_t now_us,
+                   sg_limit_result_t *out);
 /* Updates *out (remaining, reset, more) to what holds after the taking. */
 void sg_limit_take(const sg_limit_t *l, sg_limit_state_t *s, int64_t cost, int64_t now_us, const char *lease,
                    sg_limit_result_t *out);
+/* One decision over all limits of a request, states[i] belonging to limits[i]: all look, and where every
+ * enforced one allows, all that allow take; a dry-run limit never denies. out->now_us is now_us in whole
+ * ms, times in results are whole ms rounded up, as in the script's reply. */
+void sg_limit_decide(const sg_limit_t *const *limits, sg_limit_state_t *const *states, size_t count,
+                     int64_t cost, int64_t now_us, const char *lease, sg_verdict_t *out);
 /* Concurrency: give a slot back. Unknown leases are ignored. */
 void sg_limit_release(sg_limit_state_t *s, const char *lease);
-/* How long the key must live from now_us on, µs: algorithm's own time + 1 s grace + the key's jitter (up to 10 % of the window, at
- * most 300 s, from the key name). Never 0. */
+/* How long the key must live from now_us on, µs: algorithm's own time + 1 s grace + the key's jitter (up to
+ * 10 % of the window, at most 300 s, from the key name). Never 0. */
 int64_t sg_limit_ttl_us(const sg_limit_t *l, sg_str_t key, int64_t now_us);
 int64_t sg_limit_jitter_us(const sg_limit_t *l, sg_str_t key);
 

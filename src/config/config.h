@@ -65,7 +65,8 @@ typedef struct {
 typedef enum { SG_BALANCE_ROUND_ROBIN, SG_BALANCE_LEAST_REQUESTS, SG_BALANCE_HASH } sg_balance_t;
 
 typedef struct {
-    char *url;                      /* as written: the label in metrics; equal URLs are the same target across reloads */
+    /* as written: the label in metrics; equal URLs are the same target across reloads */
+    char *url;
     bool https;
     char *host;                     /* without brackets; NULL with a unix socket */
     unsigned port;
@@ -137,6 +138,7 @@ typedef struct {
     sg_route_t **routes;
     size_t route_count;
     sg_router_t *router;
+    struct sg_config_own *own;      /* private to config/ */
 } sg_config_t;
 
 typedef enum { SG_DIAG_ERROR, SG_DIAG_WARNING, SG_DIAG_INACTIVE /* "not yet active" */ } sg_diag_level_t;
@@ -159,14 +161,17 @@ void sg_diags_deinit(sg_diags_t *d);
 /* "file:line:column: error: text" lines. */
 void sg_diags_print(const sg_diags_t *d, FILE *out);
 
-/* Load and check a file and all it names. NULL when there are errors (all are in *diags); warnings may be there either way. Ids of
- * routes, tenants, limits, upstreams are taken from `metrics` (NULL: a check only; ids stay 0). Blocks on file reads; main thread. */
+/* Load and check a file and all it names. NULL when there are errors (all are in *diags); warnings may be
+ * there either way. Ids of
+ * routes, tenants, limits, upstreams are taken from `metrics` (NULL: a check only; ids stay 0). Blocks on
+ * file reads; main thread. */
 sg_config_t *sg_config_load(const char *path, sg_metrics_t *metrics, sg_diags_t *diags);
 sg_config_t *sg_config_ref(sg_config_t *c);     /* any thread; returns c */
 void sg_config_unref(sg_config_t *c);           /* any thread; NULL is fine */
 
 const sg_tenant_t *sg_config_tenant(const sg_config_t *c, sg_str_t name);   /* NULL when unknown */
-/* The effective config as YAML, secrets left out (check --print); the schema: every key with type, default, range, help (check --schema). */
+/* The effective config as YAML, secrets left out (check --print); the schema: every key with type,
+ * default, range, help (check --schema). */
 void sg_config_print(const sg_config_t *c, FILE *out);
 void sg_config_schema_print(FILE *out);
 

@@ -170,7 +170,7 @@ static int tear_down(void **state)
     return left == 0 ? 0 : -1;
 }
 
-/* --- names and certificates ----------------------------------------------------------------------------- */
+/* --- names and certificates ----------------------------------------------------------------- */
 
 /* Receive until `len` bytes are there. */
 static void recv_all(fixture_t *f, sg_conn_t *c, char *out, size_t len)
@@ -268,7 +268,7 @@ static void missing_client_certificate_fails(void **state)
     dial_fails(&t->f, SG_ERR_TLS);
 }
 
-/* --- the pool ---------------------------------------------------------------------------------------------- */
+/* --- the pool ------------------------------------------------------------------------------- */
 
 static void kept_and_handed_out_again(void **state)
 {
@@ -307,7 +307,7 @@ static void end_closes_it(void **state)
     TURN_UNTIL(&t->f, status_of(&t->f, 0).idle == 0);
 }
 
-/* --- bytes ---------------------------------------------------------------------------------------------------- */
+/* --- bytes ---------------------------------------------------------------------------------- */
 
 typedef struct {
     sg_conn_t *conn;
@@ -394,7 +394,7 @@ static void a_refused_write_goes_on_from_elsewhere(void **state)
     sg_free(data);
 }
 
-/* --- a handshake that does not go on ------------------------------------------------------------------------------ */
+/* --- a handshake that does not go on -------------------------------------------------------- */
 
 static void silent_peer(void **state)
 {

@@ -53,9 +53,9 @@ static void make_certificate(const char *name, const char *stem)
     snprintf(san, sizeof san, "subjectAltName=DNS:%s", name);
     snprintf(key, sizeof key, "%s/%s.key", dir, stem);
     snprintf(cert, sizeof cert, "%s/%s.pem", dir, stem);
-    const char *argv[] = {"openssl", "req",   "-x509", "-newkey", "ec",    "-pkeyopt", "ec_paramgen_curve:P-256",
-                    "-nodes",  "-days", "2",     "-keyout", key,     "-out",     cert,
-                    "-subj",   subject, "-addext", san,     NULL};
+    const char *argv[] = {"openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256",
+                          "-nodes", "-days", "2", "-keyout", key, "-out", cert,
+                          "-subj", subject, "-addext", san, NULL};
     int status;
     pid_t pid = spawn(argv, -1, "/dev/null");
     assert_int_equal(waitpid(pid, &status, 0), pid);
@@ -307,6 +307,34 @@ static void end_closes_it(void **state)
     TURN_UNTIL(&t->f, status_of(&t->f, 0).idle == 0);
 }
 
+static void other_tls_settings_are_another_pool(void **state)
+{
+    tls_t *t = *state;
+    fixture_start(&t->f);
+    sg_conn_t *c = dial_new(&t->f);
+    sg_conn_give_back(c);
+    sg_upstreams_reload(t->f.ups, &t->f.conf.config);
+    assert_ptr_equal(dial_pooled(&t->f), c);        /* nothing changed */
+    sg_conn_give_back(c);
+    t->f.conf.upstream.tls.server_name = (char *)(uintptr_t)"orders.internal";
+    sg_upstreams_reload(t->f.ups, &t->f.conf.config);
+    dial_fails(&t->f, SG_ERR_TLS);                  /* verified under another name: not for this one */
+}
+
+static void a_renewed_certificate_file_is_another_pool(void **state)
+{
+    tls_t *t = *state;
+    fixture_start(&t->f);
+    sg_conn_give_back(dial_new(&t->f));
+    const struct timespec times[2] = {{.tv_sec = 1}, {.tv_sec = 1}};
+    assert_int_equal(utimensat(AT_FDCWD, t->f.conf.upstream.tls.ca, times, 0), 0);
+    sg_upstreams_reload(t->f.ups, &t->f.conf.config);
+    assert_int_equal(status_of(&t->f, 0).idle, 0);
+    sg_conn_t *c = dial_new(&t->f);
+    ping(&t->f, c);
+    sg_conn_close(c);
+}
+
 /* --- bytes ---------------------------------------------------------------------------------- */
 
 typedef struct {
@@ -461,6 +489,8 @@ int main(void)
         WITH(set_up_rev, kept_and_handed_out_again),
         WITH(set_up_pipe, stray_bytes_close_it),
         WITH(set_up_pipe, end_closes_it),
+        WITH(set_up_rev, other_tls_settings_are_another_pool),
+        WITH(set_up_rev, a_renewed_certificate_file_is_another_pool),
         WITH(set_up_rev, bytes_inside_the_tls_layer_are_told),
         WITH(set_up_pipe, a_refused_write_goes_on_from_elsewhere),
         cmocka_unit_test(silent_peer),

@@ -93,6 +93,13 @@ static sg_target_err_t check_segment(sg_str_t s, bool *odd)
     return piece_is_dots(&piece) ? SG_TARGET_DOT_SEGMENT : SG_TARGET_OK;
 }
 
+/* May the byte stand in a segment without percent-encoding and mean the same? Not what would cut the
+ * segment, the path or parameters off, and not '%'. */
+static bool may_stand_plain(char c)
+{
+    return sg_char_is(c, SG_CHAR_TARGET) && c != '%' && c != '/' && c != '?' && c != ';';
+}
+
 /* Write the normal form to `to`, which has room for s.n bytes. */
 static sg_str_t normalise(sg_str_t s, char *to)
 {
@@ -103,7 +110,7 @@ static sg_str_t normalise(sg_str_t s, char *to)
         bool encoded;
         if (!next_byte(s, &i, &c, &encoded))
             break;      /* cannot be: the segment has been checked */
-        if (encoded && !sg_char_is(c, SG_CHAR_UNRESERVED)) {
+        if (encoded && !may_stand_plain(c)) {
             to[n++] = '%';
             to[n++] = hex[(uint8_t)c >> 4];
             to[n++] = hex[(uint8_t)c & 15];

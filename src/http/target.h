@@ -1,8 +1,10 @@
 /* target.h - the request target: one parser for routing, limiting and forwarding. RFC 9112 section 3.2.
  *
- * The raw bytes are kept for forwarding; the segments are what routes are matched on: percent-encoding of
- * unreserved characters undone (RFC 3986 section 6.2.2.2), all other bytes as they came, hex digits of what
- * stays encoded in upper case.
+ * The raw bytes are kept for forwarding; the segments are what routes are matched on, in a form in which
+ * every decoded byte has one spelling: percent-encoding is undone where the byte may stand plain in a
+ * segment (visible ASCII but '%', '/', '?', '#', ';', '\'; that includes the unreserved characters of RFC
+ * 3986 section 6.2.2.2), and what stays encoded has upper-case digits. So "/users%3Asearch" does not slip
+ * past a route for "/users:search".
  *
  * The query is only passed on: a lone '%', %00 or a backslash in it is the upstream's to judge (many
  * clients send them), so there only the bytes are checked. */

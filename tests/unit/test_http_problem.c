@@ -111,7 +111,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(writes_the_least), cmocka_unit_test(writes_all_members),
-        cmocka_unit_test(writes_instances), cmocka_unit_test(writes_exact_bytes), cmocka_unit_test(knows_phrases),
+        cmocka_unit_test(writes_instances), cmocka_unit_test(writes_exact_bytes),
+        cmocka_unit_test(knows_phrases),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,335 @@
+/* The embedded store: atomic over its limits, bounded, and forgetful only of what does not matter. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+
+#include "store/store.h"
+
+#define NOW_US INT64_C(1800000000000000)
+#define WHOLE  1000000
+
+static sg_limit_t limit(const char *name, sg_algo_t algo, int64_t n)
+{
+    sg_limit_t l = {
+        .name = name,
+        .algo = algo,
+        .limit = n,
+        .rate_count = 1,
+        .rate_us = 1000000,
+        .window_us = 60000000,
+        .lease_us = 10000000,
+        .precision = 10,
+    };
+
+    assert_int_equal(sg_limit_finish(&l, NULL), SG_OK);
+    return l;
+}
+
+static sg_check_t check_for(const sg_limit_t *const *limits, size_t count, const char *tag, int64_t cost)
+{
+    return (sg_check_t){
+        .limits = limits,
+        .count = count,
+        .cost = cost,
+        .lease = "lease",
+        .scope = {.prefix = SG_STR("rl"), .version = SG_STR("v1"), .tag = tag, .key = "key", .ip = "ip"},
+    };
+}
+
+static bool allowed(sg_memory_t *m, const sg_check_t *c, int64_t now_us)
+{
+    sg_verdict_t v;
+
+    sg_memory_check(m, c, WHOLE, now_us, &v);
+    return v.allowed;
+}
+
+static int64_t remaining(sg_memory_t *m, const sg_limit_t *l, const char *tag, int64_t now_us)
+{
+    sg_check_t c = check_for(&l, 1, tag, 0);
+    sg_verdict_t v;
+
+    sg_memory_check(m, &c, WHOLE, now_us, &v);
+    return v.at[0].remaining;
+}
+
+static void denied_consumes_nothing(void **state)
+{
+    sg_memory_t *m = sg_memory_new(1000);
+    sg_limit_t user = limit("c.user", SG_ALGO_FIXED_WINDOW, 2), org = limit("c.org", SG_ALGO_SLIDING_LOG, 10);
+    const sg_limit_t *both[] = {&user, &org};
+    sg_check_t c = check_for(both, 2, "tag", 1);
+    int passed = 0;
+
+    (void)state;
+    for (int i = 0; i < 8; i++)
+        passed += allowed(m, &c, NOW_US + i);
+    assert_int_equal(passed, 2);
+    assert_int_equal(remaining(m, &org, "tag", NOW_US + 9), 8);
+    assert_int_equal(sg_memory_entries(m), 2);
+    sg_memory_free(m);
+}
+
+static void peek_keeps_nothing(void **state)
+{
+    sg_memory_t *m = sg_memory_new(1000);
+    sg_limit_t l = limit("c.l", SG_ALGO_TOKEN_BUCKET, 5);
+
+    (void)state;
+    assert_int_equal(remaining(m, &l, "tag", NOW_US), 5);
+    assert_int_equal(sg_memory_entries(m), 0);
+    sg_memory_free(m);
+}
+
+/* --- threads
+ * ---------------------------------------------------------------------------------------------------- */
+
+typedef struct {
+    sg_memory_t *m;
+    const sg_limit_t *limits[2];
+    const char *lease;
+    atomic_int *admitted;
+} hammer_t;
+
+static void *hammer(void *arg)
+{
+    hammer_t *h = arg;
+    char lease[33];
+
+    for (int i = 0; i < 2000; i++) {
+        sg_check_t c = check_for(h->limits, 2, "tag", 1);
+        snprintf(lease, sizeof(lease), "%s%d", h->lease, i);
+        c.lease = lease;
+        if (allowed(h->m, &c, NOW_US))
+            atomic_fetch_add(h->admitted, 1);
+    }
+    return NULL;
+}
+
+static void eight_threads_admit_the_limit(void **state)
+{
+    (void)state;
+    for (int algo = 0; algo < SG_ALGO_COUNT; algo++) {
+        static const char *const names[8] = {"a", "b", "c", "d", "e", "f", "g", "h"};
+        sg_memory_t *m = sg_memory_new(1000);
+        sg_limit_t l = limit("c.l", (sg_algo_t)algo, 1234),
+                   whole = limit("c.whole", SG_ALGO_FIXED_WINDOW, 5000);
+        atomic_int admitted = 0;
+        pthread_t threads[8];
+        hammer_t h[8];
+        whole.per = SG_PER_ALL;
+        for (int i = 0; i < 8; i++) {
+            h[i] = (hammer_t){m, {&l, &whole}, names[i], &admitted};
+            assert_int_equal(pthread_create(&threads[i], NULL, hammer, &h[i]), 0);
+        }
+        for (int i = 0; i < 8; i++)
+            pthread_join(threads[i], NULL);
+        assert_int_equal(admitted, 1234);
+        assert_int_equal(remaining(m, &whole, "tag", NOW_US), 5000 - 1234);
+        sg_memory_free(m);
+    }
+}
+
+/* --- what is kept
+ * ------------------------------------------------------------------------------------------------ */
+
+static void expired_entries_go(void **state)
+{
+    sg_memory_t *m = sg_memory_new(100000);
+    sg_limit_t l = limit("c.l", SG_ALGO_SLIDING_LOG, 1);
+    const sg_limit_t *one = &l;
+    char tag[16];
+
+    (void)state;
+    for (int i = 0; i < 5000; i++) {
+        sg_check_t c = check_for(&one, 1, tag, 1);
+        snprintf(tag, sizeof(tag), "tag%d", i);
+        assert_true(allowed(m, &c, NOW_US));
+        assert_false(allowed(m, &c, NOW_US));
+    }
+    assert_int_equal(sg_memory_entries(m), 5000);
+    for (int i = 0; i < 64; i++)
+        sg_memory_sweep(m, NOW_US + l.window_us);
+    assert_int_equal(sg_memory_entries(m), 5000);
+    /* The window, a second of grace, and at most a tenth of the window as jitter. */
+    for (int i = 0; i < 64; i++)
+        sg_memory_sweep(m, NOW_US + l.window_us + 1000000 + l.window_us / 10);
+    assert_int_equal(sg_memory_entries(m), 0);
+    sg_memory_free(m);
+}
+
+static void expired_state_is_not_used(void **state)
+{
+    sg_memory_t *m = sg_memory_new(10);
+    sg_limit_t l = limit("c.l", SG_ALGO_CONCURRENCY, 1);
+    const sg_limit_t *one = &l;
+    sg_check_t c = check_for(&one, 1, "tag", 1);
+
+    (void)state;
+    assert_true(allowed(m, &c, NOW_US));
+    assert_false(allowed(m, &c, NOW_US + l.lease_us - 1));
+    assert_true(allowed(m, &c, NOW_US + l.lease_us));
+    assert_true(allowed(m, &c, NOW_US + 100 * l.lease_us));
+    assert_int_equal(sg_memory_entries(m), 1);
+    sg_memory_free(m);
+}
+
+static void a_flood_frees_nobody(void **state)
+{
+    sg_memory_t *m = sg_memory_new(500);
+    sg_limit_t l = limit("c.l", SG_ALGO_TOKEN_BUCKET, 20);
+    const sg_limit_t *one = &l;
+    sg_check_t abuser = check_for(&one, 1, "abuser", 1);
+    char tag[16];
+
+    (void)state;
+    for (int i = 0; i < 20; i++)
+        assert_true(allowed(m, &abuser, NOW_US));
+    assert_false(allowed(m, &abuser, NOW_US));
+    for (int i = 0; i < 20000; i++) {
+        sg_check_t c = check_for(&one, 1, tag, 1);
+        snprintf(tag, sizeof(tag), "tag%d", i);
+        assert_true(allowed(m, &c, NOW_US + i));
+        assert_true(sg_memory_entries(m) <= 500);
+    }
+    assert_int_equal(sg_memory_entries(m), 500);
+    assert_false(allowed(m, &abuser, NOW_US + 20000));
+    sg_memory_free(m);
+}
+
+static void reset_takes_one_tenant(void **state)
+{
+    sg_memory_t *m = sg_memory_new(1000);
+    sg_limit_t a = limit("c.a", SG_ALGO_GCRA, 2), b = limit("c.b", SG_ALGO_SLIDING_WINDOW, 2);
+    const sg_limit_t *both[] = {&a, &b};
+    sg_check_t acme = check_for(both, 2, "acme", 2), other = check_for(both, 2, "other", 2);
+
+    (void)state;
+    assert_true(allowed(m, &acme, NOW_US));
+    assert_true(allowed(m, &other, NOW_US));
+    assert_int_equal(sg_memory_reset(m, "acme"), 2);
+    assert_int_equal(sg_memory_reset(m, "acme"), 0);
+    assert_true(allowed(m, &acme, NOW_US));
+    assert_false(allowed(m, &other, NOW_US));
+    sg_memory_free(m);
+}
+
+static void released_slots_come_back(void **state)
+{
+    sg_memory_t *m = sg_memory_new(1000);
+    sg_limit_t slots = limit("c.slots", SG_ALGO_CONCURRENCY, 1), l = limit("c.l", SG_ALGO_FIXED_WINDOW, 9);
+    const sg_limit_t *both[] = {&slots, &l};
+    sg_check_t c = check_for(both, 2, "tag", 1), other = c;
+
+    (void)state;
+    other.lease = "other";
+    assert_true(allowed(m, &c, NOW_US));
+    assert_false(allowed(m, &other, NOW_US));
+    sg_memory_release(m, &other, NOW_US);
+    assert_false(allowed(m, &other, NOW_US));
+    sg_memory_release(m, &c, NOW_US);
+    assert_true(allowed(m, &other, NOW_US));
+    assert_int_equal(remaining(m, &l, "tag", NOW_US), 7);
+    sg_memory_free(m);
+}
+
+static void all_share_one_counter(void **state)
+{
+    sg_memory_t *m = sg_memory_new(1000);
+    sg_limit_t whole = limit("c.whole", SG_ALGO_FIXED_WINDOW, 100),
+               own = limit("c.own", SG_ALGO_FIXED_WINDOW, 3);
+    const sg_limit_t *both[] = {&own, &whole};
+    int passed = 0;
+    char tag[16];
+
+    (void)state;
+    whole.per = SG_PER_ALL;
+    for (int i = 0; i < 400; i++) {
+        sg_check_t c = check_for(both, 2, tag, 1);
+        snprintf(tag, sizeof(tag), "tag%d", i % 50);
+        passed += allowed(m, &c, NOW_US);
+    }
+    assert_int_equal(passed, 100);
+    assert_int_equal(remaining(m, &whole, "tag1", NOW_US), 0);
+    sg_memory_free(m);
+}
+
+/* --- shares
+ * ------------------------------------------------------------------------------------------------------- */
+
+static int admitted_share(sg_algo_t algo, int64_t n, int64_t ppm)
+{
+    sg_memory_t *m = sg_memory_new(1000);
+    sg_limit_t l = limit("c.l", algo, n);
+    const sg_limit_t *one = &l;
+    int passed = 0;
+
+    for (int i = 0; i < 100; i++) {
+        char lease[8];
+        sg_check_t c = check_for(&one, 1, "tag", 1);
+        sg_verdict_t v;
+        snprintf(lease, sizeof(lease), "%d", i);
+        c.lease = lease;
+        sg_memory_check(m, &c, ppm, NOW_US, &v);
+        passed += v.allowed;
+    }
+    sg_memory_free(m);
+    return passed;
+}
+
+static void shares_scale_limits(void **state)
+{
+    (void)state;
+    for (int a = 0; a < SG_ALGO_COUNT; a++) {
+        sg_algo_t algo = (sg_algo_t)a;
+        assert_int_equal(admitted_share(algo, 40, WHOLE), 40);
+        assert_int_equal(admitted_share(algo, 40, 500000), 20);
+        assert_int_equal(admitted_share(algo, 40, 333333), 13);
+        assert_int_equal(admitted_share(algo, 3, 100000), 1);
+        assert_int_equal(admitted_share(algo, 0, 500000), 0);
+    }
+}
+
+/* A half of 1/s is one unit in two seconds. */
+static void shares_scale_rates(void **state)
+{
+    sg_memory_t *m = sg_memory_new(1000);
+    sg_limit_t l = limit("c.l", SG_ALGO_GCRA, 2);
+    const sg_limit_t *one = &l;
+    sg_check_t c = check_for(&one, 1, "tag", 1);
+    sg_verdict_t v;
+
+    (void)state;
+    sg_memory_check(m, &c, 500000, NOW_US, &v);
+    assert_true(v.allowed);
+    sg_memory_check(m, &c, 500000, NOW_US + 1999999, &v);
+    assert_false(v.allowed);
+    assert_int_equal(v.at[0].retry_us, 1000);
+    sg_memory_check(m, &c, 500000, NOW_US + 2000000, &v);
+    assert_true(v.allowed);
+    sg_memory_free(m);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(denied_consumes_nothing),
+        cmocka_unit_test(peek_keeps_nothing),
+        cmocka_unit_test(eight_threads_admit_the_limit),
+        cmocka_unit_test(expired_entries_go),
+        cmocka_unit_test(expired_state_is_not_used),
+        cmocka_unit_test(a_flood_frees_nobody),
+        cmocka_unit_test(reset_takes_one_tenant),
+        cmocka_unit_test(released_slots_come_back),
+        cmocka_unit_test(all_share_one_counter),
+        cmocka_unit_test(shares_scale_limits),
+        cmocka_unit_test(shares_scale_rates),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -27,4 +27,10 @@ void sg_sum_histogram(const sg_metrics_t *m, size_t offset, sg_histogram_sum_t *
 void sg_sum_histogram_element(const sg_metrics_t *m, size_t array_offset, size_t element_bytes,
                               unsigned index, size_t offset, sg_histogram_sum_t *out);
 
+/* Highest use of each limit in a window that still runs, for the tenants from `first` to before `end`; 0 when
+ * its last window is over. Limits that no block has seen for a tenant are left out. */
+typedef void sg_quota_each_fn(void *arg, unsigned tenant, unsigned limit, double ratio);
+void sg_quotas_each(sg_metrics_t *m, unsigned first, unsigned end, int64_t wall_us, sg_quota_each_fn *fn,
+                    void *arg);
+
 #endif

@@ -8,7 +8,7 @@
     sg_sum_element((x)->m, offsetof(sg_metrics_block_t, array), sizeof(type), (index),             \
                    offsetof(type, member))
 
-/* --- requests ------------------------------------------------------------------------------------ */
+/* --- requests ------------------------------------------------------------------------------------------ */
 
 /* Adds up one leaf of codes. False when no block has it. */
 static bool sum_codes(const sg_metrics_t *m, unsigned route, unsigned method, unsigned class_,
@@ -66,7 +66,7 @@ void sg_write_overhead(sg_expose_job_t *x)
     sg_write_histogram(&x->w, NULL, &sg_bounds_fast, &sum);
 }
 
-/* --- tenants ------------------------------------------------------------------------------------- */
+/* --- tenants ------------------------------------------------------------------------------------------- */
 
 void sg_write_tenant_requests(sg_expose_job_t *x)
 {
@@ -92,38 +92,18 @@ void sg_write_tenant_response_bytes(sg_expose_job_t *x)
                      ELEMENT(x, tenants, sg_tenant_block_t, t, response_bytes));
 }
 
-/* Highest ratio of a limit in a window that still runs, by limit id; -1 where no block has seen it. */
-static void collect_quotas(const sg_expose_job_t *x, unsigned tenant, double *best)
+static void write_quota(void *arg, unsigned tenant, unsigned limit, double ratio)
 {
-    SG_BLOCKS_EACH(b, x->m) {
-        sg_tenant_block_t *t = sg_chunks_peek(&b->tenants, sizeof *t, tenant);
-        sg_quota_t *q = t ? atomic_load_explicit(&t->quotas, memory_order_acquire) : NULL;
-        for (; q; q = q->next) {
-            uint64_t seen = sg_counter_get(&q->seen);
-            bool over = sg_quota_end_s(seen) * 1000000 < x->wall_us;
-            double ratio = over ? 0 : sg_quota_ratio(seen);
-            if (q->limit < x->m->limits.count && ratio > best[q->limit])
-                best[q->limit] = ratio;
-        }
-    }
+    sg_expose_job_t *x = arg;
+    sg_write_ratio(&x->w, LABELS(x->m->tenants.at[tenant]->label, x->m->limits.at[limit]->label), ratio);
 }
 
 void sg_write_quota_used(sg_expose_job_t *x)
 {
-    double *best = sg_calloc(x->m->limits.count, sizeof *best);
-    for (unsigned t = 0; t < x->m->tenants.count; t++) {
-        for (unsigned l = 0; l < x->m->limits.count; l++)
-            best[l] = -1;
-        collect_quotas(x, t, best);
-        for (unsigned l = 0; l < x->m->limits.count; l++) {
-            if (best[l] >= 0)
-                sg_write_ratio(&x->w, LABELS(x->m->tenants.at[t]->label, x->m->limits.at[l]->label), best[l]);
-        }
-    }
-    sg_free(best);
+    sg_quotas_each(x->m, 0, x->m->tenants.count, x->wall_us, write_quota, x);
 }
 
-/* --- limits -------------------------------------------------------------------------------------- */
+/* --- limits -------------------------------------------------------------------------------------------- */
 
 /* The deny cache only denies, an open policy only allows, a closed one only denies. */
 static bool can_happen(sg_source_t source, bool allowed)
@@ -159,7 +139,7 @@ void sg_write_leases(sg_expose_job_t *x)
                      (int64_t)ELEMENT(x, limits, sg_limit_block_t, l, leases));
 }
 
-/* --- store --------------------------------------------------------------------------------------- */
+/* --- store --------------------------------------------------------------------------------------------- */
 
 void sg_write_store_duration(sg_expose_job_t *x)
 {
@@ -190,7 +170,7 @@ void sg_write_breaker_open(sg_expose_job_t *x)
     sg_write_u64(&x->w, NULL, open);
 }
 
-/* --- upstreams ----------------------------------------------------------------------------------- */
+/* --- upstreams ----------------------------------------------------------------------------------------- */
 
 void sg_write_upstream_requests(sg_expose_job_t *x)
 {
@@ -234,7 +214,7 @@ void sg_write_upstream_duration(sg_expose_job_t *x)
     }
 }
 
-/* --- server -------------------------------------------------------------------------------------- */
+/* --- server -------------------------------------------------------------------------------------------- */
 
 void sg_write_refused(sg_expose_job_t *x)
 {
@@ -258,7 +238,7 @@ void sg_write_in_flight(sg_expose_job_t *x)
     sg_write_i64(&x->w, NULL, (int64_t)MEMBER(x, in_flight));
 }
 
-/* --- configuration, program, process --------------------------------------------------------------- */
+/* --- configuration, program, process ------------------------------------------------------------------- */
 
 void sg_write_reload_ok(sg_expose_job_t *x)
 {

@@ -111,6 +111,10 @@ typedef struct {
     uint64_t request_bytes, response_bytes;
 } sg_tenant_totals_t;
 void sg_metrics_tenant_totals(sg_metrics_t *m, unsigned tenant, sg_tenant_totals_t *out);
+/* Calls fn for each limit that slotgate_tenant_quota_used_ratio shows for the tenant, with the limit's name.
+ */
+typedef void sg_quota_fn(void *arg, const char *limit, double ratio);
+void sg_metrics_tenant_quotas(sg_metrics_t *m, unsigned tenant, int64_t wall_us, sg_quota_fn *fn, void *arg);
 uint64_t sg_metrics_requests(sg_metrics_t *m);      /* all requests so far */
 
 #endif

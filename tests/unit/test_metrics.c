@@ -67,7 +67,7 @@ static void count(sg_metrics_block_t *b, unsigned route, unsigned tenant, unsign
                                                .response_bytes = 300});
 }
 
-/* --- the whole output ------------------------------------------------------------------------------ */
+/* --- the whole output ---------------------------------------------------------------------------------- */
 
 /* A small gateway with two workers, one value of each kind at least. */
 static sg_metrics_t *example(void)
@@ -175,7 +175,7 @@ static void test_golden_openmetrics(void **state)
     check_golden(SG_EXPOSE_OPENMETRICS, "metrics.openmetrics");
 }
 
-/* --- the table --------------------------------------------------------------------------------------- */
+/* --- the table ----------------------------------------------------------------------------------------- */
 
 static void test_table_follows_the_naming_rules(void **state)
 {
@@ -274,7 +274,7 @@ static void test_tenants_beyond_the_bound_are_other(void **state)
     sg_metrics_free(m);
 }
 
-/* --- values --------------------------------------------------------------------------------------------- */
+/* --- values -------------------------------------------------------------------------------------------- */
 
 static void test_label_sets_begin_with_zero(void **state)
 {
@@ -483,7 +483,7 @@ static void test_process_is_this_one(void **state)
     assert_true(age_us > -1000000 && age_us < INT64_C(600) * 1000000);
 }
 
-/* --- growing while somebody reads --------------------------------------------------------------------- */
+/* --- growing while somebody reads ---------------------------------------------------------------------- */
 
 static void test_chunks_never_move(void **state)
 {

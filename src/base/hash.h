@@ -14,7 +14,8 @@
 
 /* FIPS 180-4. */
 void sg_sha256(sg_str_t in, uint8_t out[SG_SHA256_BYTES]);
-/* FIPS 180-4 as well; for names only (Redis knows a script by its SHA-1), never where somebody may want a collision. */
+/* FIPS 180-4 as well; for names only (Redis knows a script by its SHA-1), never where somebody may
+ * want a collision. */
 #define SG_SHA1_BYTES 20
 void sg_sha1(sg_str_t in, uint8_t out[SG_SHA1_BYTES]);
 /* HMAC-SHA-256, RFC 2104. */

@@ -1,7 +1,8 @@
-/* breaker.h - keeps a dead or hung store from costing each request its deadline. Pure: no clock, no I/O.
+/* breaker.h - keeps a dead or hung store from costing each request its deadline.
+ * Pure: no clock, no I/O.
  *
- *     CLOSED --SG_BREAKER_FAILURES failures in a row--> OPEN --a probe was answered--> TRIAL --one decision answered--> CLOSED
- *                                                        ^---------- the decision failed ---------'
+ *     CLOSED --SG_BREAKER_FAILURES in a row--> OPEN --probe answered--> TRIAL --decision answered--> CLOSED
+ *                                                      ^------- decision failed -------'
  * Probing is the connection's part: while OPEN it is rebuilt, and ends with a PING. */
 #ifndef SG_STORE_BREAKER_H
 #define SG_STORE_BREAKER_H

@@ -88,7 +88,8 @@ static int64_t holds_us(const sg_check_t *check, const sg_verdict_t *v)
     return us;
 }
 
-void sg_deny_cache_put(sg_deny_cache_t *c, const sg_check_t *check, const sg_verdict_t *verdict, int64_t now_us)
+void sg_deny_cache_put(sg_deny_cache_t *c, const sg_check_t *check, const sg_verdict_t *verdict,
+                       int64_t now_us)
 {
     name_t name;
     if (verdict->allowed || verdict->count > LIMITS_KEPT || !name_of(check, &name))
@@ -122,7 +123,8 @@ bool sg_deny_cache_get(sg_deny_cache_t *c, const sg_check_t *check, int64_t now_
     if (now_us >= c->last_us || !name_of(check, &name))
         return false;
     const denial_t *d = *place_of(c, &name);
-    if (!d || now_us >= d->until_us || !sg_str_eq(sg_str_n(d->name, d->name_len), sg_str_n(name.text, name.n)))
+    if (!d || now_us >= d->until_us ||
+        !sg_str_eq(sg_str_n(d->name, d->name_len), sg_str_n(name.text, name.n)))
         return false;
     int64_t gone_us = now_us - d->put_us;
     out->allowed = false;

@@ -9,7 +9,8 @@ static void answer_without_limits(sg_source_t source, int64_t now_us, sg_answer_
     out->verdict.count = 0;
 }
 
-void sg_fallback_answer(const sg_store_conf_t *conf, sg_memory_t *memory, const sg_check_t *check, sg_answer_t *out)
+void sg_fallback_answer(const sg_store_conf_t *conf, sg_memory_t *memory, const sg_check_t *check,
+                        sg_answer_t *out)
 {
     int64_t now_us = sg_clock_wall_us();
     sg_on_failure_t policy = check->on_failure == SG_FAIL_INHERIT ? conf->on_failure : check->on_failure;

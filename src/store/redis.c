@@ -13,7 +13,8 @@
 #include "store/script.h"
 
 #define TICKET_MAGIC 0x7469636bu
-/* EVALSHA, EVALSHA behind another one's EVAL, EVAL, and a bucket missed at its boundary: none of them wrote anything. */
+/* EVALSHA, EVALSHA behind another one's EVAL, EVAL, and a bucket missed at its boundary: none of
+ * them wrote anything. */
 #define ASKS_MAX 6
 #define LOG_PAUSE_US 5000000
 #define SPARE_TICKETS 256
@@ -23,7 +24,7 @@ struct sg_ticket {
     bool out;                   /* sent, and no reply yet */
     bool trial, with_text;
     uint8_t asks;
-    sg_link_t live;             /* on sg_redis_t.live until it is answered or cancelled; spare tickets: on .spare */
+    sg_link_t live;             /* on sg_redis_t.live until answered or cancelled; spare: on .spare */
     sg_link_t queued;           /* on sg_redis_t.waiting while there is no connection */
     sg_redis_t *r;
     sg_check_t check;           /* its pointers hold while fn is set */
@@ -76,7 +77,8 @@ static void log_lost(sg_redis_t *r)
         return;
     r->lost_logged = true;
     r->lost_logged_us = now_us;
-    sg_log(SG_LOG_WARN, "store away", SG_F_STR("kind", sg_store_err_name(r->down_kind)), SG_F_STR("error", r->error));
+    sg_log(SG_LOG_WARN, "store away", SG_F_STR("kind", sg_store_err_name(r->down_kind)),
+           SG_F_STR("error", r->error));
 }
 
 static void log_back(sg_redis_t *r)
@@ -103,7 +105,7 @@ static void show(sg_redis_t *r)
     }
 }
 
-/* --- tickets ------------------------------------------------------------------------------------------------ */
+/* --- tickets ---------------------------------------------------------------------------------- */
 
 static sg_ticket_t *ticket_new(sg_redis_t *r)
 {
@@ -174,7 +176,7 @@ static void answer_waiting(sg_redis_t *r)
         answer_by_policy(SG_OWNER(l, sg_ticket_t, queued));
 }
 
-/* --- failures ------------------------------------------------------------------------------------------------ */
+/* --- failures --------------------------------------------------------------------------------- */
 
 /* Our own reason to close; the failure itself has been counted. */
 static void drop(sg_redis_t *r, sg_store_err_t kind, const char *why)
@@ -184,8 +186,8 @@ static void drop(sg_redis_t *r, sg_store_err_t kind, const char *why)
     r->dropping = false;
 }
 
-/* A failure that says something about the store as a whole. When it opens the breaker, what is out is given up: the
- * connection is made anew, and its handshake is the probe. */
+/* A failure that says something about the store as a whole. When it opens the breaker, what is out
+ * is given up: the connection is made anew, and its handshake is the probe. */
 static void failed(sg_redis_t *r, sg_store_err_t kind, const char *why)
 {
     if (!sg_breaker_failed(&r->breaker))
@@ -232,7 +234,7 @@ static void on_deadline(void *arg)
     }
 }
 
-/* --- asking ----------------------------------------------------------------------------------------------------- */
+/* --- asking ----------------------------------------------------------------------------------- */
 
 static int64_t predict_now_us(const sg_redis_t *r)
 {
@@ -288,13 +290,13 @@ static void on_up(void *arg)
     }
 }
 
-/* --- replies ------------------------------------------------------------------------------------------------------ */
+/* --- replies ---------------------------------------------------------------------------------- */
 
 /* Nobody waits for the decision any more. */
 static void late_reply(sg_ticket_t *t, const redisReply *reply)
 {
     sg_redis_t *r = t->r;
-    if (!reply || reply->type != REDIS_REPLY_ERROR) {
+    if (!sg_reply_is_error(reply)) {
         sg_releases_move(&r->releases, &t->slots);
         sg_releases_send(&r->releases, r->conn);
     }
@@ -366,7 +368,8 @@ static void on_verdict(sg_ticket_t *t, const sg_answer_t *a)
     answer(t, a);
 }
 
-/* Without a reply the decision may have been made or not; giving a slot back that was never taken does no harm. */
+/* Without a reply the decision may have been made or not; giving a slot back that was never taken
+ * does no harm. */
 static void on_reply(void *arg, const redisReply *reply)
 {
     sg_ticket_t *t;
@@ -381,7 +384,7 @@ static void on_reply(void *arg, const redisReply *reply)
         if (t->check.cost > 0)
             sg_releases_add(&r->releases, &t->check, &r->call, &r->wire);
         answer_by_policy(t);
-    } else if (reply->type == REDIS_REPLY_ERROR) {
+    } else if (sg_reply_is_error(reply)) {
         on_error(t, reply);
     } else {
         int64_t numbers[SG_SCRIPT_REPLY_MAX];
@@ -404,7 +407,7 @@ static void on_reply(void *arg, const redisReply *reply)
     }
 }
 
-/* --- for store.c ------------------------------------------------------------------------------------------------------ */
+/* --- for store.c ------------------------------------------------------------------------------ */
 
 /* By deadline; a reload may have shortened the time, so the place is looked for from the back. */
 static void live_insert(sg_redis_t *r, sg_ticket_t *t)
@@ -462,9 +465,10 @@ void sg_redis_status(const sg_redis_t *r, sg_store_status_t *out)
     (void)snprintf(out->error, sizeof out->error, "%s", r->error);
 }
 
-/* --- life ---------------------------------------------------------------------------------------------------------------- */
+/* --- life ------------------------------------------------------------------------------------- */
 
-sg_redis_t *sg_redis_new(sg_loop_t *loop, sg_config_t *config, sg_metrics_block_t *metrics, const sg_redis_hooks_t *hooks)
+sg_redis_t *sg_redis_new(sg_loop_t *loop, sg_config_t *config, sg_metrics_block_t *metrics,
+                         const sg_redis_hooks_t *hooks)
 {
     static const sg_redis_conn_events_t events = {on_up, on_down};
     sg_redis_t *r = SG_NEW(sg_redis_t);
@@ -494,9 +498,9 @@ static bool same_text(const char *a, const char *b)
 
 static bool same_server(const sg_store_conf_t *a, const sg_store_conf_t *b)
 {
-    return a->mode == b->mode && a->tls == b->tls && a->port == b->port && a->db == b->db && same_text(a->host, b->host) &&
-           same_text(a->unix_path, b->unix_path) && same_text(a->username, b->username) &&
-           sg_str_eq(a->password, b->password);
+    return a->mode == b->mode && a->tls == b->tls && a->port == b->port && a->db == b->db &&
+           same_text(a->host, b->host) && same_text(a->unix_path, b->unix_path) &&
+           same_text(a->username, b->username) && sg_str_eq(a->password, b->password);
 }
 
 bool sg_redis_reload(sg_redis_t *r, sg_config_t *config)

@@ -1,7 +1,7 @@
 /* redis.h - decisions by Redis: one EVALSHA each, with a deadline, behind the breaker.
  *
- * A decision is sent once. NOSCRIPT and a mispredicted bucket wrote nothing, so the same decision is asked again; after a
- * timeout or a lost connection it may have counted, so it never is. */
+ * A decision is sent once. NOSCRIPT and a mispredicted bucket wrote nothing, so the same decision
+ * is asked again; after a timeout or a lost connection it may have counted, so it never is. */
 #ifndef SG_STORE_REDIS_H
 #define SG_STORE_REDIS_H
 
@@ -20,15 +20,18 @@ typedef struct {
 } sg_redis_hooks_t;
 
 /* Connects by itself. References `config`. */
-sg_redis_t *sg_redis_new(sg_loop_t *loop, sg_config_t *config, sg_metrics_block_t *metrics, const sg_redis_hooks_t *hooks);
-/* Timeouts of the new config from now on. False, and nothing is changed, when it names another server, user or database. */
+sg_redis_t *sg_redis_new(sg_loop_t *loop, sg_config_t *config, sg_metrics_block_t *metrics,
+                         const sg_redis_hooks_t *hooks);
+/* Timeouts of the new config from now on. False, and nothing is changed, when it names another
+ * server, user or database. */
 bool sg_redis_reload(sg_redis_t *r, sg_config_t *config);
 /* Takes no new decisions; frees itself after the last answer or cancel. */
 void sg_redis_retire(sg_redis_t *r);
 /* All tickets must have been answered or cancelled. */
 void sg_redis_free(sg_redis_t *r);
 
-/* NULL: not asked (breaker open, or too much is out), the policy must answer. Else fn comes once, never from inside. */
+/* NULL: not asked (breaker open, or too much is out), the policy must answer. Else fn comes once,
+ * never from inside. */
 sg_ticket_t *sg_redis_check(sg_redis_t *r, const sg_check_t *check, sg_answer_fn *fn, void *arg);
 void sg_redis_cancel(sg_ticket_t *t);
 /* Slots wait for the connection when there is none, at most SG_REDIS_RELEASES_MAX. */
@@ -36,7 +39,8 @@ void sg_redis_cancel(sg_ticket_t *t);
 void sg_redis_release(sg_redis_t *r, const sg_check_t *check);
 
 void sg_redis_status(const sg_redis_t *r, sg_store_status_t *out);
-/* What the store's clock (epoch µs) is thought to say now, until its next answer: it picks the bucket of fixed windows. */
+/* What the store's clock (epoch µs) is thought to say now, until its next answer: it picks the
+ * bucket of fixed windows. */
 void sg_redis_assume_clock(sg_redis_t *r, int64_t now_us);
 
 #endif

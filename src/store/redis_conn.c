@@ -79,7 +79,7 @@ static void attempt_late(void *arg)
     give_up(arg, SG_STORE_ERR_TIMEOUT, "no answer to a connection attempt");
 }
 
-/* --- heartbeat -------------------------------------------------------------------------------------------- */
+/* --- heartbeat -------------------------------------------------------------------------------- */
 
 static void heartbeat(void *arg);
 
@@ -106,15 +106,34 @@ static void heartbeat(void *arg)
     sg_timer_in(c->loop, &c->timer, SG_REDIS_HEARTBEAT_US, heartbeat, c);
 }
 
-/* --- handshake --------------------------------------------------------------------------------------------- */
+/* --- handshake -------------------------------------------------------------------------------- */
 
-/* What the server says to AUTH may repeat it (a server that does not know the command), so only the first word is shown. */
+/* A server that takes no more connections says so at once, which looks like the answer to the first
+ * command. */
+static bool is_turned_away(sg_str_t text)
+{
+    return sg_str_starts(text, SG_STR("ERR max number of clients")) || sg_str_starts(text, SG_STR("DENIED "));
+}
+
+static void on_setname(void *arg, const redisReply *reply)
+{
+    sg_str_t text = sg_reply_error_text(reply);
+    if (is_turned_away(text))
+        give_up(arg, SG_STORE_ERR_OTHER, text.p);
+}
+
+/* What the server says to AUTH may repeat it (a server that does not know the command), so only the
+ * first word is shown. */
 static void on_auth(void *arg, const redisReply *reply)
 {
     sg_redis_conn_t *c = arg;
     sg_str_t word = sg_reply_error_word(reply);
-    if (!sg_reply_error_text(reply).n)
+    if (!sg_reply_is_error(reply))
         return;
+    if (is_turned_away(sg_reply_error_text(reply))) {
+        on_setname(c, reply);
+        return;
+    }
     char why[80];
     (void)snprintf(why, sizeof why, "AUTH refused: %.*s", SG_STR_ARG(word));
     bool loading = sg_reply_error_kind(word) == SG_STORE_ERR_LOADING;
@@ -124,7 +143,7 @@ static void on_auth(void *arg, const redisReply *reply)
 static void on_select(void *arg, const redisReply *reply)
 {
     sg_str_t text = sg_reply_error_text(reply);
-    if (text.n)
+    if (sg_reply_is_error(reply))
         give_up(arg, sg_reply_error_kind(text), text.p);
 }
 
@@ -135,7 +154,7 @@ static void on_greeted(void *arg, const redisReply *reply)
     if (!reply)
         return;
     sg_str_t text = sg_reply_error_text(reply);
-    if (text.n && !sg_str_starts(text, SG_STR("NOPERM"))) {
+    if (sg_reply_is_error(reply) && !sg_str_starts(text, SG_STR("NOPERM"))) {
         give_up(c, sg_reply_error_kind(text), text.p);
         return;
     }
@@ -179,12 +198,13 @@ static void greet(sg_redis_conn_t *c)
     sg_buf_init(&b, 65536);
     send_auth(c, &b);
     send_select(c, &b);
-    (void)sg_redis_link_send(c->link, SG_STR("*3\r\n$6\r\nCLIENT\r\n$7\r\nSETNAME\r\n$8\r\nslotgate\r\n"), NULL, NULL);
+    (void)sg_redis_link_send(c->link, SG_STR("*3\r\n$6\r\nCLIENT\r\n$7\r\nSETNAME\r\n$8\r\nslotgate\r\n"),
+                             on_setname, c);
     (void)sg_redis_link_send(c->link, SG_STR("*1\r\n$4\r\nPING\r\n"), on_greeted, c);
     sg_buf_deinit(&b);
 }
 
-/* --- attempts -------------------------------------------------------------------------------------------------- */
+/* --- attempts --------------------------------------------------------------------------------- */
 
 static void open_link(sg_redis_conn_t *c, const char *host)
 {
@@ -245,10 +265,10 @@ static void attempt(void *arg)
     c->resolve = sg_resolve_start(c->loop, c->conf->host, on_resolved, c);
 }
 
-/* --- for redis.c ------------------------------------------------------------------------------------------------- */
+/* --- for redis.c ------------------------------------------------------------------------------ */
 
-sg_redis_conn_t *sg_redis_conn_new(sg_loop_t *loop, const sg_store_conf_t *conf, const sg_redis_conn_events_t *events,
-                                   void *arg)
+sg_redis_conn_t *sg_redis_conn_new(sg_loop_t *loop, const sg_store_conf_t *conf,
+                                   const sg_redis_conn_events_t *events, void *arg)
 {
     sg_redis_conn_t *c = SG_NEW(sg_redis_conn_t);
     c->loop = loop;

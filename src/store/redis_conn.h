@@ -1,9 +1,9 @@
-/* redis_conn.h - the one connection of a worker to its Redis, kept up: look-up, connect, AUTH, SELECT, CLIENT SETNAME,
- * PING, then a heartbeat; after a loss again, with jittered backoff.
+/* redis_conn.h - the one connection of a worker to its Redis, kept up: look-up, connect, AUTH,
+ * SELECT, CLIENT SETNAME, PING, then a heartbeat; after a loss again, with jittered backoff.
  *
- * Times: an attempt may take SG_REDIS_ATTEMPT_US; then comes a pause that doubles from SG_REDIS_BACKOFF_MIN_US to
- * SG_REDIS_BACKOFF_MAX_US, half of it random; a connection that says nothing for a heartbeat is pinged, and one that
- * says nothing for another is given up. */
+ * Times: an attempt may take SG_REDIS_ATTEMPT_US; then comes a pause that doubles from
+ * SG_REDIS_BACKOFF_MIN_US to SG_REDIS_BACKOFF_MAX_US, half of it random; a connection that says
+ * nothing for a heartbeat is pinged, and one that says nothing for another is given up. */
 #ifndef SG_STORE_REDIS_CONN_H
 #define SG_STORE_REDIS_CONN_H
 
@@ -17,20 +17,22 @@
 
 typedef struct sg_redis_conn sg_redis_conn_t;
 
-/* Callbacks run in the loop's thread, never from inside _new or _send; _drop runs `down` and the outstanding replies'
- * callbacks before it returns. */
+/* Callbacks run in the loop's thread, never from inside _new or _send; _drop runs `down` and the
+ * outstanding replies' callbacks before it returns. */
 typedef struct {
     void (*up)(void *arg);      /* from now on commands can be sent; the handshake's PING was answered */
-    /* An attempt failed, or the connection is lost. `why` holds no secret. After it the outstanding replies get NULL. */
+    /* An attempt failed, or the connection is lost. `why` holds no secret. After it the outstanding
+     * replies get NULL. */
     void (*down)(void *arg, sg_store_err_t kind, const char *why);
 } sg_redis_conn_events_t;
 
 /* `conf` must stay as long as the connection. The first attempt begins in the next turn. */
-sg_redis_conn_t *sg_redis_conn_new(sg_loop_t *loop, const sg_store_conf_t *conf, const sg_redis_conn_events_t *events,
-                                   void *arg);
+sg_redis_conn_t *sg_redis_conn_new(sg_loop_t *loop, const sg_store_conf_t *conf,
+                                   const sg_redis_conn_events_t *events, void *arg);
 /* Another config that names the same server, user and database. */
 void sg_redis_conn_reload(sg_redis_conn_t *c, const sg_store_conf_t *conf);
-/* What was sent in this turn is still written. `down` does not come; outstanding replies get NULL before it returns. */
+/* What was sent in this turn is still written. `down` does not come; outstanding replies get NULL
+ * before it returns. */
 void sg_redis_conn_free(sg_redis_conn_t *c);
 
 bool sg_redis_conn_is_up(const sg_redis_conn_t *c);

@@ -101,7 +101,7 @@ void sg_redis_link_close(sg_redis_link_t *l)
     sg_defer_free(l->loop, &l->task, free_link, l);
 }
 
-/* --- in and out ------------------------------------------------------------------------------------------ */
+/* --- in and out ------------------------------------------------------------------------------- */
 
 static void watch_for(sg_redis_link_t *l, unsigned events)
 {
@@ -130,7 +130,7 @@ static void flush_hook(void *arg)
 static void unasked(sg_redis_link_t *l, const redisReply *reply)
 {
     sg_str_t text = sg_reply_error_text(reply);
-    if (text.n)
+    if (sg_reply_is_error(reply))
         break_link(l, sg_reply_error_kind(text), text.p);
     else
         break_link(l, SG_STORE_ERR_PROTOCOL, "a reply that nobody asked for");
@@ -189,7 +189,7 @@ static void on_events(void *arg, unsigned events)
         write_out(l);
 }
 
-/* --- open and send ----------------------------------------------------------------------------------------- */
+/* --- open and send ---------------------------------------------------------------------------- */
 
 static void report_failed_open(void *arg)
 {

@@ -1,4 +1,5 @@
-/* release.h - concurrency slots on their way back to Redis: ready-made ZREM commands that may have to wait for a connection. */
+/* release.h - concurrency slots on their way back to Redis: ready-made ZREM commands that may have
+ * to wait for a connection. */
 #ifndef SG_STORE_RELEASE_H
 #define SG_STORE_RELEASE_H
 
@@ -16,7 +17,8 @@ void sg_releases_init(sg_releases_t *r);
 void sg_releases_deinit(sg_releases_t *r);
 /* One command for each concurrency limit of the check. `call` and `wire` are scratch. */
 void sg_releases_add(sg_releases_t *r, const sg_check_t *check, sg_script_call_t *call, sg_buf_t *wire);
-/* All of `from` go to `to`; past SG_REDIS_RELEASES_MAX the oldest of `to` are dropped (their leases lapse). */
+/* All of `from` go to `to`; past SG_REDIS_RELEASES_MAX the oldest of `to` are dropped (their leases
+ * lapse). */
 void sg_releases_move(sg_releases_t *to, sg_releases_t *from);
 /* As many as the connection takes. */
 void sg_releases_send(sg_releases_t *r, sg_redis_conn_t *conn);

@@ -151,7 +151,8 @@ static bool next_code(sg_str_t *text, sg_str_t *code)
     return false;
 }
 
-/* The first word decides. Redis before 7: "ERR Error running script (...): @user_script:7: OOM command not allowed". */
+/* The first word decides. Redis before 7: "ERR Error running script (...): @user_script:7: OOM
+ * command not allowed". */
 static size_t find_error(sg_str_t text)
 {
     sg_str_t code;
@@ -178,9 +179,14 @@ bool sg_reply_error_closes(sg_str_t text)
     return i < ERROR_WORDS && error_words[i].closes;
 }
 
+bool sg_reply_is_error(const redisReply *reply)
+{
+    return reply && reply->type == REDIS_REPLY_ERROR;
+}
+
 sg_str_t sg_reply_error_text(const redisReply *reply)
 {
-    if (!reply || reply->type != REDIS_REPLY_ERROR)
+    if (!sg_reply_is_error(reply))
         return (sg_str_t){NULL, 0};
     return sg_str_n(reply->str, (size_t)reply->len);
 }

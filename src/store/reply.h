@@ -25,12 +25,13 @@ typedef struct {
 /* Let the reader build its replies in the arena. Replies need no freeing. */
 void sg_reply_use_arena(redisReader *reader, sg_reply_arena_t *arena);
 
-/* What kind of failure an error text ("READONLY You can't write ...") is. Looks through the frame that Redis before 7 puts
- * around errors inside scripts. */
+/* What kind of failure an error text ("READONLY You can't write ...") is. Looks through the frame
+ * that Redis before 7 puts around errors inside scripts. */
 sg_store_err_t sg_reply_error_kind(sg_str_t text);
-/* The server behind this connection cannot serve, but another one at the same name may (failover), or the same one soon:
- * close it, resolve again. */
+/* The server behind this connection cannot serve, but another one at the same name may (failover),
+ * or the same one soon: close it, resolve again. */
 bool sg_reply_error_closes(sg_str_t text);
+bool sg_reply_is_error(const redisReply *reply);        /* NULL is none */
 bool sg_reply_is_noscript(const redisReply *reply);
 /* A view of an error's text; empty for other replies. */
 sg_str_t sg_reply_error_text(const redisReply *reply);

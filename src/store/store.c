@@ -42,7 +42,8 @@ static bool answer_from_cache(sg_store_t *s, const sg_check_t *check, sg_answer_
     return true;
 }
 
-bool sg_store_check(sg_store_t *s, const sg_check_t *check, sg_answer_t *now, sg_ticket_t **ticket, sg_answer_fn *fn, void *arg)
+bool sg_store_check(sg_store_t *s, const sg_check_t *check, sg_answer_t *now, sg_ticket_t **ticket,
+                    sg_answer_fn *fn, void *arg)
 {
     if (!s->redis) {
         now->source = SG_FROM_STORE;
@@ -102,7 +103,8 @@ static void new_cache(sg_store_t *s)
     s->denials = s->redis && s->config->store.deny_cache ? sg_deny_cache_new() : NULL;
 }
 
-sg_store_t *sg_store_new(sg_loop_t *loop, sg_config_t *config, sg_memory_t *memory, sg_metrics_block_t *metrics)
+sg_store_t *sg_store_new(sg_loop_t *loop, sg_config_t *config, sg_memory_t *memory,
+                         sg_metrics_block_t *metrics)
 {
     sg_store_t *s = SG_NEW(sg_store_t);
     s->loop = loop;

@@ -12,18 +12,19 @@
 typedef struct sg_store sg_store_t;
 typedef struct sg_ticket sg_ticket_t;       /* a decision that is still out */
 
-/* A request's limits and what their keys are made of. All of it stays valid until the answer or the cancel. */
+/* A request's limits and what their keys are made of. All of it stays valid until the answer or the
+ * cancel. */
 typedef struct {
     const sg_limit_t *const *limits;        /* unlimited ones left out; at most SG_LIMITS_MAX */
     size_t count;
     int64_t cost;                           /* 0 = peek: writes nothing */
     sg_key_scope_t scope;
-    const char *lease;                      /* names this request: concurrency slots, log members; at most 32 characters */
+    const char *lease; /* names this request: concurrency slots, log members; at most 32 characters */
     sg_on_failure_t on_failure;             /* the route's; INHERIT = the store's */
 } sg_check_t;
 
-/* How a decision was made. SG_FROM_CLOSED: the store did not answer and the policy is `closed`: verdict is empty, allowed = false.
- * SG_FROM_OPEN: likewise with allowed = true. */
+/* How a decision was made. SG_FROM_CLOSED: the store did not answer and the policy is `closed`:
+ * verdict is empty, allowed = false. SG_FROM_OPEN: likewise with allowed = true. */
 typedef struct {
     sg_verdict_t verdict;
     sg_source_t source;
@@ -32,13 +33,16 @@ typedef struct {
 
 typedef void sg_answer_fn(void *arg, const sg_answer_t *answer);
 
-/* Decides at once (returns true, *now filled, fn not called) or later (returns false, *ticket set; fn is called exactly once, never from inside
- * this call, unless the ticket is cancelled). */
-bool sg_store_check(sg_store_t *s, const sg_check_t *check, sg_answer_t *now, sg_ticket_t **ticket, sg_answer_fn *fn, void *arg);
-/* The callback will not come. The decision may still count in the store; concurrency slots that it takes are released. */
+/* Decides at once (returns true, *now filled, fn not called) or later (returns false, *ticket set;
+ * fn is called exactly once, never from inside this call, unless the ticket is cancelled). */
+bool sg_store_check(sg_store_t *s, const sg_check_t *check, sg_answer_t *now, sg_ticket_t **ticket,
+                    sg_answer_fn *fn, void *arg);
+/* The callback will not come. The decision may still count in the store; concurrency slots that it
+ * takes are released. */
 void sg_store_cancel(sg_ticket_t *t);
-/* Give the concurrency slots of an allowed check back (those limits of `check` that are of that algorithm). Fire and forget; copies what it
- * needs. `source` as in the answer: a slot is given back where it was taken. */
+/* Give the concurrency slots of an allowed check back (those limits of `check` that are of that
+ * algorithm). Fire and forget; copies what it needs. `source` as in the answer: a slot is given
+ * back where it was taken. */
 void sg_store_release(sg_store_t *s, const sg_check_t *check, sg_source_t source);
 
 typedef struct {
@@ -56,8 +60,10 @@ void sg_store_status(const sg_store_t *s, sg_store_status_t *out);
 typedef struct sg_memory sg_memory_t;
 sg_memory_t *sg_memory_new(size_t max_entries);
 void sg_memory_free(sg_memory_t *m);
-/* One decision under one shard's lock; any thread. share_ppm scales every limit (1000000 = whole; never below 1 unit unless the limit is 0). */
-void sg_memory_check(sg_memory_t *m, const sg_check_t *check, int64_t share_ppm, int64_t now_us, sg_verdict_t *out);
+/* One decision under one shard's lock; any thread. share_ppm scales every limit (1000000 = whole;
+ * never below 1 unit unless the limit is 0). */
+void sg_memory_check(sg_memory_t *m, const sg_check_t *check, int64_t share_ppm, int64_t now_us,
+                     sg_verdict_t *out);
 void sg_memory_release(sg_memory_t *m, const sg_check_t *check, int64_t now_us);
 size_t sg_memory_entries(sg_memory_t *m);
 /* Forget what has expired; a bounded amount of work per call (a timer calls it). */
@@ -65,9 +71,10 @@ void sg_memory_sweep(sg_memory_t *m, int64_t now_us);
 /* All keys with this slot tag go (usage reset); returns how many. */
 size_t sg_memory_reset(sg_memory_t *m, const char *tag);
 
-/* The store that the config asks for: memory, or redis wrapped by breaker and fallback. `memory` also serves as the local fallback.
- * The config stays referenced while the store lives. */
-sg_store_t *sg_store_new(sg_loop_t *loop, sg_config_t *config, sg_memory_t *memory, sg_metrics_block_t *metrics);
+/* The store that the config asks for: memory, or redis wrapped by breaker and fallback. `memory`
+ * also serves as the local fallback. The config stays referenced while the store lives. */
+sg_store_t *sg_store_new(sg_loop_t *loop, sg_config_t *config, sg_memory_t *memory,
+                         sg_metrics_block_t *metrics);
 /* A reload: takes over the new config; keeps connections where address and credentials are the same. */
 void sg_store_reload(sg_store_t *s, sg_config_t *config);
 /* Outstanding tickets must have been answered or cancelled. */

@@ -12,6 +12,7 @@ sg_group_t *sg_group_new(sg_pools_t *all, const sg_upstream_conf_t *conf)
     g->max_requests = conf->max_requests;
     g->eject_failures = conf->eject.failures;
     g->eject_us = conf->eject.for_us;
+    g->checked = conf->health.path != NULL;
     g->count = conf->target_count;
     g->pools = sg_arena_calloc(g->arena, (g->count + 1) * sizeof *g->pools);
     g->candidates = sg_arena_calloc(g->arena, (g->count + 1) * sizeof *g->candidates);
@@ -24,10 +25,22 @@ sg_group_t *sg_group_new(sg_pools_t *all, const sg_upstream_conf_t *conf)
     return g;
 }
 
+void sg_group_check(sg_group_t *g, const sg_upstream_conf_t *conf, sg_health_fn *changed, void *arg)
+{
+    if (!g->checked)
+        return;
+    g->checks = sg_arena_calloc(g->arena, (g->count + 1) * sizeof *g->checks);
+    for (size_t i = 0; i < g->count; i++)
+        g->checks[i] = sg_health_new(g->pools[i], conf, (unsigned)i, changed, arg);
+}
+
 void sg_group_free(sg_group_t *g)
 {
-    for (size_t i = 0; i < g->count; i++)
+    for (size_t i = 0; i < g->count; i++) {
+        if (g->checks)
+            sg_health_free(g->checks[i]);
         sg_pool_put(g->pools[i]);
+    }
     sg_arena_free(g->arena);
     sg_free(g);
 }
@@ -45,7 +58,7 @@ bool sg_group_is_of(const sg_group_t *g, const sg_upstream_conf_t *conf)
 bool sg_group_target_is_up(const sg_group_t *g, size_t index)
 {
     const sg_pool_t *p = g->pools[index];
-    return !atomic_load_explicit(&p->shared->down, memory_order_relaxed) &&
+    return !(g->checked && atomic_load_explicit(&p->shared->down, memory_order_relaxed)) &&
            !sg_shared_target_is_ejected(p->shared, sg_loop_now_us(p->all->loop));
 }
 

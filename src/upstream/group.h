@@ -4,6 +4,7 @@
 #define SG_UPSTREAM_GROUP_H
 
 #include "upstream/balance.h"
+#include "upstream/health.h"
 #include "upstream/pool.h"
 
 typedef struct {
@@ -17,11 +18,15 @@ typedef struct {
     size_t count;
     sg_pool_t **pools;              /* by target index */
     sg_candidate_t *candidates;     /* likewise */
+    bool checked;                   /* active checks are configured: without, `down` means nothing */
+    sg_health_t **checks;           /* by target index; NULL before sg_group_check */
     sg_link_t link;                 /* of old groups */
 } sg_group_t;
 
 /* Copies what it needs of conf; takes references of its pools. */
 sg_group_t *sg_group_new(sg_pools_t *all, const sg_upstream_conf_t *conf);
+/* Begin active checks, when the conf has them. */
+void sg_group_check(sg_group_t *g, const sg_upstream_conf_t *conf, sg_health_fn *changed, void *arg);
 void sg_group_free(sg_group_t *g);
 /* The group was made from this conf, not from an earlier one at the same address. */
 bool sg_group_is_of(const sg_group_t *g, const sg_upstream_conf_t *conf);

@@ -68,12 +68,19 @@ static void on_tick(void *arg)
 
 /* --- life ----------------------------------------------------------------------------------- */
 
+static void on_health(void *arg)
+{
+    show_all(arg);
+}
+
 static void set_groups(sg_upstreams_t *u, const sg_config_t *config)
 {
     u->group_count = config->upstream_count;
     u->groups = sg_calloc(u->group_count + 1, sizeof *u->groups);
-    for (size_t i = 0; i < u->group_count; i++)
+    for (size_t i = 0; i < u->group_count; i++) {
         u->groups[i] = sg_group_new(&u->pools, &config->upstreams[i]);
+        sg_group_check(u->groups[i], &config->upstreams[i], on_health, u);
+    }
     show_all(u);
 }
 

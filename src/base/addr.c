@@ -119,7 +119,8 @@ static sg_err_t endpoint_unix(sg_str_t path, sg_endpoint_t *out, sg_why_t *why)
 {
     struct sockaddr_un *un = (struct sockaddr_un *)(void *)&out->sa;
     if (path.n < 2 || path.p[0] != '/' || path.n >= sizeof un->sun_path || memchr(path.p, '\0', path.n)) {
-        sg_why_set(why, "expected unix:/path with an absolute path of at most %zu bytes", sizeof un->sun_path - 1);
+        sg_why_set(why, "expected unix:/path with an absolute path of at most %zu bytes",
+                   sizeof un->sun_path - 1);
         return SG_ERR_SYNTAX;
     }
     un->sun_family = AF_UNIX;

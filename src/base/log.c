@@ -42,7 +42,8 @@ static void add_value(sg_buf_t *out, const sg_log_value_t *v)
     }
 }
 
-static void line_json(sg_buf_t *out, const char *when, sg_log_level_t level, const char *event, const sg_log_field_t *f, size_t n)
+static void line_json(sg_buf_t *out, const char *when, sg_log_level_t level, const char *event,
+                      const sg_log_field_t *f, size_t n)
 {
     sg_buf_printf(out, "{\"timestamp\":\"%s\",\"level\":\"%s\",\"message\":", when, level_name(level));
     sg_buf_json(out, sg_str(event));
@@ -55,7 +56,8 @@ static void line_json(sg_buf_t *out, const char *when, sg_log_level_t level, con
     sg_buf_z(out, "}\n");
 }
 
-static void line_text(sg_buf_t *out, const char *when, sg_log_level_t level, const char *event, const sg_log_field_t *f, size_t n)
+static void line_text(sg_buf_t *out, const char *when, sg_log_level_t level, const char *event,
+                      const sg_log_field_t *f, size_t n)
 {
     sg_buf_printf(out, "%s %s %s", when, level_name(level), event);
     for (size_t i = 0; i < n; i++) {

@@ -76,7 +76,8 @@ void sg_wipe(void *p, size_t n)
 
 void sg_magic_failed(const char *file, int line, const char *what)
 {
-    fprintf(stderr, "slotgate: %s:%d: an object that is not a %s came back from a library\n", file, line, what);
+    fprintf(stderr, "slotgate: %s:%d: an object that is not a %s came back from a library\n", file, line,
+            what);
     abort();
 }
 

@@ -85,7 +85,8 @@ static uint32_t to_epoll(unsigned events)
 
 static unsigned from_epoll(uint32_t e)
 {
-    return (e & EPOLLIN ? SG_EV_READ : 0u) | (e & EPOLLOUT ? SG_EV_WRITE : 0u) | (e & EPOLLRDHUP ? SG_EV_RDHUP : 0u) |
+    return (e & EPOLLIN ? SG_EV_READ : 0u) | (e & EPOLLOUT ? SG_EV_WRITE : 0u) |
+           (e & EPOLLRDHUP ? SG_EV_RDHUP : 0u) |
            (e & (EPOLLHUP | EPOLLERR) ? SG_EV_HUP : 0u);
 }
 
@@ -154,7 +155,7 @@ static void deliver_events(sg_loop_t *loop)
     }
 }
 
-/* --- timers ------------------------------------------------------------------------------------------------ */
+/* --- timers ------------------------------------------------------------------------------------------- */
 
 void sg_timer_at(sg_loop_t *loop, sg_timer_t *t, int64_t at_us, sg_timer_fn *fn, void *arg)
 {
@@ -204,7 +205,7 @@ static int wait_ms(const sg_loop_t *loop, int64_t max_wait_us)
     return ms > 60000 ? 60000 : (int)ms;
 }
 
-/* --- deferred work and hooks ---------------------------------------------------------------------------------- */
+/* --- deferred work and hooks -------------------------------------------------------------------------- */
 
 static void put_task(sg_link_t *list, sg_task_t *t, sg_task_fn *fn, void *arg)
 {
@@ -280,7 +281,7 @@ static void run_work(sg_loop_t *loop)
     }
 }
 
-/* --- mailbox ------------------------------------------------------------------------------------------------------ */
+/* --- mailbox ------------------------------------------------------------------------------------------ */
 
 void sg_loop_post(sg_loop_t *loop, sg_task_fn *fn, void *arg)
 {
@@ -311,7 +312,7 @@ static void read_mail(sg_loop_t *loop)
     }
 }
 
-/* --- the turn ------------------------------------------------------------------------------------------------------- */
+/* --- the turn ----------------------------------------------------------------------------------------- */
 
 void sg_loop_turn(sg_loop_t *loop, int64_t max_wait_us)
 {

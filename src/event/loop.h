@@ -82,7 +82,8 @@ typedef struct {
     void *arg;
 } sg_task_t;
 
-void sg_defer(sg_loop_t *loop, sg_task_t *t, sg_task_fn *fn, void *arg);    /* no effect when already waiting */
+/* no effect when already waiting */
+void sg_defer(sg_loop_t *loop, sg_task_t *t, sg_task_fn *fn, void *arg);
 void sg_defer_cancel(sg_task_t *t);                                         /* safe when not waiting */
 /* Like sg_defer, but at the very end of the turn: for freeing what callbacks above may still touch. */
 void sg_defer_free(sg_loop_t *loop, sg_task_t *t, sg_task_fn *fn, void *arg);
@@ -96,7 +97,8 @@ typedef struct {
     void *arg;
 } sg_hook_t;
 
-void sg_hook_work(sg_loop_t *loop, sg_hook_t *h, sg_task_fn *fn, void *arg);    /* after events, before and after tasks */
+/* after events, before and after tasks */
+void sg_hook_work(sg_loop_t *loop, sg_hook_t *h, sg_task_fn *fn, void *arg);
 void sg_hook_flush(sg_loop_t *loop, sg_hook_t *h, sg_task_fn *fn, void *arg);   /* before sleeping */
 void sg_hook_remove(sg_hook_t *h);
 

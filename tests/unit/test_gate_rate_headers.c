@@ -223,7 +223,8 @@ static void knows_its_fields(void **state)
     static const char *const own[] = {
         "RateLimit", "ratelimit-policy", "X-RATELIMIT-LIMIT", "X-RateLimit-Remaining", "x-ratelimit-reset",
     };
-    static const char *const others[] = {"", "RateLimit-Limit", "X-RateLimit", "Retry-After", "RateLimit-Policy2"};
+    static const char *const others[] = {"", "RateLimit-Limit", "X-RateLimit", "Retry-After",
+                                         "RateLimit-Policy2"};
     (void)state;
     for (size_t i = 0; i < 5; i++) {
         assert_true(sg_is_rate_header(sg_str(own[i])));

@@ -181,8 +181,8 @@ sg_err_t sg_router_add(sg_router_t *r, const sg_route_t *route, const sg_route_t
     const entry_t *taken = leaf_conflict(leaf, route->methods);
     if (taken) {
         *other = taken->route;
-        sg_why_set(why, "route \"%s\" matches the same requests as route \"%s\"", route->name,
-                   taken->route->name);
+        sg_why_set(why, "path: \"%s\" matches the same requests as route \"%s\"", route->pattern,
+                   taken->route->name ? taken->route->name : taken->route->pattern);
         return SG_ERR_EXISTS;
     }
     leaf_put(leaf, route->methods, entry_new(r, route, &p));

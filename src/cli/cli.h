@@ -1,0 +1,14 @@
+/* cli.h - the subcommands that are not the gateway itself. argv[0] is the subcommand's name; the result
+ * is the exit status: 0 well, 1 something was found, 64 usage, 78 the config is bad. Main thread; they
+ * print to stdout and stderr. */
+#ifndef SG_CLI_CLI_H
+#define SG_CLI_CLI_H
+
+enum { SG_EXIT_OK = 0, SG_EXIT_FOUND = 1, SG_EXIT_USAGE = 64, SG_EXIT_CONFIG = 78 };
+
+/* explain -c FILE METHOD URL [-H 'Name: value'] [--peer ADDRESS] [--json]: which route, identity, limits
+ * and Redis keys a request would use, and what is left. Writes nothing to the store. 1 when the request
+ * would be refused. */
+int sg_cli_explain(int argc, char **argv);
+
+#endif

@@ -1,0 +1,297 @@
+/* test_cli_explain.c - what `slotgate explain` says of a request, as JSON, and its exit status. */
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+#include <jansson.h>
+
+#include "base/hash.h"
+#include "base/mem.h"
+#include "cli/cli.h"
+
+static const char config[] =
+    "server: {listen: 127.0.0.1:8080, trusted_proxies: [10.0.0.0/8]}\n"
+    "store: {%s}\n"
+    "identity:\n"
+    "  api_key: [{header: X-API-Key}, {header: Authorization, scheme: Bearer}, {query: api_key}]\n"
+    "classes:\n"
+    "  all: [{name: daily, algorithm: fixed_window, limit: 1000, window: 1d, per: tenant}]\n"
+    "  search:\n"
+    "    - {name: burst, algorithm: token_bucket, capacity: 20, refill: 10/s, per: key}\n"
+    "    - {name: trial, algorithm: gcra, rate: 5/s, burst: 10, per: ip, dry_run: true}\n"
+    "plans: {gold: {all.daily: {limit: unlimited}}}\n"
+    "tenants:\n"
+    "  acme: {plan: gold, keys: [{id: prod, sha256: %s}, {id: old, sha256: %s, disabled: true}]}\n"
+    "  free: {keys: [{id: only, sha256: %s}]}\n"
+    "upstreams: {users: {targets: [{url: http://127.0.0.1:9}]}}\n"
+    "routes:\n"
+    "  - name: user-search\n"
+    "    match: {host: api.example.com, methods: [GET], path: /v1/users/:id/search}\n"
+    "    classes: [all, search]\n"
+    "    cost: 2\n"
+    "    upstream: users\n"
+    "    rewrite: {path: /users/:id/find}\n"
+    "  - {name: rest, match: {path: /*}, auth: optional, classes: [all], upstream: users}\n"
+    "  - {name: hello, match: {methods: [GET], path: /hello}, auth: none, respond: {status: 203, body: hi}}\n"
+    "  - {name: post, match: {methods: [POST], host: only.test, path: /p}, auth: none, upstream: users}\n";
+
+static char config_path[] = "/tmp/slotgate-explain-XXXXXX";
+static char output_path[] = "/tmp/slotgate-explain-out-XXXXXX";
+
+static const char *digest_of(const char *key, char hex[SG_SHA256_HEX + 1])
+{
+    uint8_t digest[SG_SHA256_BYTES];
+    sg_sha256(sg_str(key), digest);
+    sg_hex(digest, sizeof digest, hex);
+    hex[SG_SHA256_HEX] = '\0';
+    return hex;
+}
+
+static void write_config(const char *store)
+{
+    char a[SG_SHA256_HEX + 1], b[SG_SHA256_HEX + 1], c[SG_SHA256_HEX + 1];
+    FILE *f = fopen(config_path, "w");
+    assert_non_null(f);
+    /* The format is this file's own. */
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wformat-nonliteral"
+    fprintf(f, config, store, digest_of("k-prod", a), digest_of("k-old", b), digest_of("k-only", c));
+#pragma GCC diagnostic pop
+    assert_int_equal(fclose(f), 0);
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    int a = mkstemp(config_path), b = mkstemp(output_path);
+    assert_true(a >= 0 && b >= 0);
+    close(a);
+    close(b);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    unlink(config_path);
+    unlink(output_path);
+    return 0;
+}
+
+/* Runs it with stdout in a file, and without stderr. */
+static int run(const char *const *args)
+{
+    char *argv[24] = {sg_strdup("explain")};
+    int argc = 1, out = dup(1), err = dup(2), nothing = open("/dev/null", O_WRONLY);
+    for (; args[argc - 1]; argc++)
+        argv[argc] = sg_strdup(args[argc - 1]);
+    fflush(stdout);
+    assert_non_null(freopen(output_path, "w", stdout));
+    assert_int_equal(dup2(nothing, 2), 2);
+    int status = sg_cli_explain(argc, argv);
+    fflush(stdout);
+    dup2(out, 1);
+    dup2(err, 2);
+    close(out);
+    close(err);
+    close(nothing);
+    for (int i = 0; i < argc; i++)
+        sg_free(argv[i]);
+    return status;
+}
+
+static json_t *explain(int status, const char *method, const char *url, const char *field, const char *peer)
+{
+    const char *args[] = {"-c", config_path, "--json", "--peer", peer ? peer : "192.0.2.1", "-H",
+                          field ? field : "A: b", "-H", "Host: api.example.com", method, url, NULL};
+    json_error_t error;
+    int got = run(args);
+    json_t *all = json_load_file(output_path, 0, &error);
+    if (!all || got != status)
+        fail_msg("%s %s: status %d, %s", method, url, got, all ? "JSON" : error.text);
+    return all;
+}
+
+/* "a.b.c" of nested objects and arrays, as text. */
+static const char *at(const json_t *all, const char *path)
+{
+    static char text[512];
+    sg_str_t rest = sg_str(path), part;
+    const json_t *v = all;
+    while (rest.n > 0 && sg_str_next(&rest, '.', &part)) {
+        char name[64];
+        snprintf(name, sizeof name, "%.*s", SG_STR_ARG(part));
+        v = json_is_array(v) ? json_array_get(v, (size_t)(name[0] - '0')) : json_object_get(v, name);
+    }
+    if (json_is_string(v))
+        return json_string_value(v);
+    if (json_is_integer(v))
+        snprintf(text, sizeof text, "%" JSON_INTEGER_FORMAT, json_integer_value(v));
+    else
+        return !v ? "absent" : json_is_true(v) ? "true" : json_is_null(v) ? "null" : "false";
+    return text;
+}
+
+static void tag_of(const char *text, sg_tag_t *out)
+{
+    sg_tag((sg_str_t){0}, sg_str(text), out);
+}
+
+static void test_a_request_that_passes(void **state)
+{
+    (void)state;
+    char hex[SG_SHA256_HEX + 1], text[256];
+    sg_tag_t tenant, key, ip;
+    write_config("type: memory");
+    json_t *x = explain(0, "GET", "/v1/users/7%2F8/search?a=%41&api_key=k-prod&b", NULL, "2001:db8::7");
+    assert_string_equal(at(x, "host"), "api.example.com");
+    assert_string_equal(at(x, "route.name"), "user-search");
+    assert_string_equal(at(x, "route.params.id"), "7%2F8");
+    assert_string_equal(at(x, "identity.tenant"), "acme");
+    assert_string_equal(at(x, "identity.plan"), "gold");
+    assert_string_equal(at(x, "identity.key"), "prod");
+    assert_string_equal(at(x, "answer.action"), "forward");
+    assert_string_equal(at(x, "answer.path"), "/users/7%2F8/find");
+    assert_string_equal(at(x, "answer.query"), "a=%41&b");
+    assert_string_equal(at(x, "cost"), "2");
+    assert_string_equal(at(x, "limits.0.name"), "all.daily");
+    assert_string_equal(at(x, "limits.0.unlimited"), "true");
+    assert_string_equal(at(x, "limits.0.key"), "null");
+    tag_of("tenant:acme", &tenant);
+    snprintf(text, sizeof text, "key:%s", digest_of("k-prod", hex));
+    tag_of(text, &key);
+    tag_of("ip:2001:db8::", &ip);
+    snprintf(text, sizeof text, "rl:tb:v1:{%s}:k.%s:search.burst", tenant.text, key.text);
+    assert_string_equal(at(x, "limits.1.key"), text);
+    snprintf(text, sizeof text, "rl:gc:v1:{%s}:i.%s:search.trial", tenant.text, ip.text);
+    assert_string_equal(at(x, "limits.2.key"), text);
+    assert_string_equal(at(x, "limits.2.dry_run"), "true");
+    assert_string_equal(at(x, "limits.1.remaining"), "absent");
+    assert_string_equal(at(x, "store.asked"), "false");
+    json_decref(x);
+}
+
+static void test_what_becomes_of_requests(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *method, *url, *field, *route, *action, *code, *reason;
+    } rows[] = {
+        {"GET", "/v1/users/7/search", NULL, "user-search", "refuse", "401", "key_missing"},
+        {"GET", "/v1/users/7/search", "X-API-Key: nobody", "user-search", "refuse", "401", "key_unknown"},
+        {"GET", "/v1/users/7/search", "X-API-Key: k-old", "user-search", "refuse", "401", "key_disabled"},
+        {"GET", "/v1/users/7/search", "Authorization: Bearer k-only", "user-search", "forward",
+         "absent", "absent"},
+        {"GET", "/v1/users/7/search?api_key=a", "X-API-Key: k-only", "user-search", "refuse",
+         "400", "key_ambiguous"},
+        {"GET", "http://other.test/v1/users/7/search", NULL, "rest", "forward", "absent", "absent"},
+        {"GET", "/hello", NULL, "hello", "respond", "203", "absent"},
+        {"GET", "/a//b", NULL, "rest", "refuse", "400", "odd_path"},
+        {"GET", "/a/../b", NULL, "absent", "refuse", "400", "dot_segment"},
+        {"GET", "nonsense", NULL, "absent", "refuse", "400", "bad_form"},
+        {"GET", "*", NULL, "absent", "refuse", "400", "bad_form"},
+        {"OPTIONS", "*", NULL, "absent", "refuse", "404", "no_route"},
+        {"GET", "http://bad_/..", NULL, "absent", "refuse", "400", "dot_segment"},
+    };
+    write_config("type: memory");
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        bool refused = strcmp(rows[i].action, "refuse") == 0;
+        json_t *x = explain(refused, rows[i].method, rows[i].url, rows[i].field, NULL);
+        if (strcmp(at(x, "route.name"), rows[i].route) != 0)
+            fail_msg("%s: route %s", rows[i].url, at(x, "route.name"));
+        assert_string_equal(at(x, "answer.action"), rows[i].action);
+        assert_string_equal(at(x, "answer.status"), rows[i].code);
+        assert_string_equal(at(x, "answer.reason"), rows[i].reason);
+        json_decref(x);
+    }
+}
+
+static void test_client_behind_a_proxy(void **state)
+{
+    (void)state;
+    write_config("type: memory");
+    json_t *x = explain(0, "GET", "/x", "X-Forwarded-For: 6.6.6.6, 198.51.100.7", "10.1.2.3");
+    sg_tag_t ip;
+    tag_of("ip:198.51.100.7", &ip);
+    assert_string_equal(at(x, "identity.client"), "198.51.100.7");
+    assert_string_equal(at(x, "identity.client_hash"), ip.text);
+    assert_string_equal(at(x, "identity.tag"), ip.text);
+    assert_string_equal(at(x, "identity.tenant"), "anonymous");
+    assert_string_equal(at(x, "identity.key"), "null");
+    json_decref(x);
+    x = explain(0, "GET", "/x", "X-Forwarded-For: 198.51.100.7", NULL);
+    assert_string_equal(at(x, "identity.client"), "192.0.2.1");
+    json_decref(x);
+}
+
+/* The rest of the answer stands all the same. */
+static void test_redis_that_is_away(void **state)
+{
+    (void)state;
+    write_config("type: redis, url: \"unix:///tmp/slotgate-no-such-socket\"");
+    json_t *x = explain(0, "GET", "/x", NULL, NULL);
+    assert_string_equal(at(x, "limits.0.name"), "all.daily");
+    assert_int_equal(strncmp(at(x, "limits.0.key"), "rl:fw:v1:{", 10), 0);
+    assert_string_equal(at(x, "limits.0.remaining"), "absent");
+    assert_string_equal(at(x, "store.asked"), "false");
+    assert_string_equal(at(x, "store.note"), "no answer");
+    assert_string_not_equal(at(x, "store.error"), "");
+    json_decref(x);
+}
+
+static void test_text(void **state)
+{
+    (void)state;
+    static char all[8192];
+    const char *args[] = {"GET", "http://api.example.com/v1/users/7/search", "-H", "X-API-Key: k-only", "-c",
+                          config_path, NULL};
+    write_config("type: memory");
+    assert_int_equal(run(args), 0);
+    FILE *f = fopen(output_path, "r");
+    assert_non_null(f);
+    all[fread(all, 1, sizeof all - 1, f)] = '\0';
+    fclose(f);
+    assert_non_null(strstr(all, "user-search  (api.example.com/v1/users/:id/search)"));
+    assert_non_null(strstr(all, "free"));
+    assert_non_null(strstr(all, "limit 1000"));
+    assert_non_null(strstr(all, "(dry run)"));
+    assert_non_null(strstr(all, "forwarded as /users/7/find\n"));
+    assert_null(strstr(all, "k-only"));
+}
+
+static void test_usage_and_bad_config(void **state)
+{
+    (void)state;
+    write_config("type: memory");
+    assert_int_equal(run((const char *const[]){NULL}), 64);
+    assert_int_equal(run((const char *const[]){"GET", "/", NULL}), 64);
+    assert_int_equal(run((const char *const[]){"-c", config_path, "GET", NULL}), 64);
+    assert_int_equal(run((const char *const[]){"-c", config_path, "GET", "/", "more", NULL}), 64);
+    assert_int_equal(run((const char *const[]){"-c", config_path, "G T", "/", NULL}), 64);
+    assert_int_equal(run((const char *const[]){"-c", config_path, "-H", "no colon", "GET", "/", NULL}), 64);
+    assert_int_equal(run((const char *const[]){"-c", config_path, "-H", "a b: c", "GET", "/", NULL}), 64);
+    assert_int_equal(run((const char *const[]){"-c", config_path, "--peer", "x", "GET", "/", NULL}), 64);
+    assert_int_equal(run((const char *const[]){"-c", config_path, "--nonsense", "GET", "/", NULL}), 64);
+    assert_int_equal(run((const char *const[]){"-c", "/tmp/slotgate-no-such-file", "GET", "/", NULL}), 78);
+    write_config("type: nonsense");
+    assert_int_equal(run((const char *const[]){"-c", config_path, "GET", "/", NULL}), 78);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_request_that_passes),
+        cmocka_unit_test(test_what_becomes_of_requests),
+        cmocka_unit_test(test_client_behind_a_proxy),
+        cmocka_unit_test(test_redis_that_is_away),
+        cmocka_unit_test(test_text),
+        cmocka_unit_test(test_usage_and_bad_config),
+    };
+    return cmocka_run_group_tests(tests, setup, teardown);
+}

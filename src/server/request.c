@@ -1,0 +1,223 @@
+/* request.c - one request on its way through libmicrohttpd: head, body, answer; and the client's going. */
+#include "server/server_internal.h"
+
+#include "base/clock.h"
+#include "base/magic.h"
+
+/* A body that nobody wants any more is taken and dropped so that the answer arrives and the connection lives on: this much of one
+ * that has not begun to come, and this much of one that is on its way. */
+enum { DROP_UNSENT_BYTES = 64 * 1024, DROP_COMING_BYTES = 64 * 1024 * 1024, ARENA_BYTES = 8 * 1024 };
+
+void sg_live_suspend(sg_live_t *live)
+{
+    MHD_suspend_connection(live->client->mhd);
+    live->suspended = true;
+}
+
+void sg_live_resume(sg_live_t *live)
+{
+    if (!live->suspended)
+        return;
+    live->suspended = false;
+    MHD_resume_connection(live->client->mhd);
+    sg_server_run_soon(live->client->server);
+}
+
+static sg_live_t *live_of(sg_request_t *rq)
+{
+    sg_live_t *live;
+    SG_MAGIC_CAST(rq, rq, SG_REQUEST_MAGIC);
+    live = SG_OWNER(rq, sg_live_t, rq);
+    return live;
+}
+
+/* --- what the handler asks for ----------------------------------------------------------------------------- */
+
+void sg_request_admit(sg_request_t *rq)
+{
+    sg_live_t *live = live_of(rq);
+    live->admitted = true;
+    sg_live_resume(live);
+}
+
+void sg_request_want_body(sg_request_t *rq)
+{
+    sg_live_resume(live_of(rq));
+}
+
+void sg_request_have_answer(sg_request_t *rq)
+{
+    sg_live_resume(live_of(rq));
+}
+
+void sg_request_reply(sg_request_t *rq, const sg_reply_t *reply)
+{
+    sg_live_t *live = live_of(rq);
+    if (live->replied || live->cut)
+        return;
+    live->reply = *reply;
+    live->replied = true;
+    if (live->phase == SG_PHASE_BODY)
+        live->drop_body = true;
+    sg_live_resume(live);
+}
+
+void sg_request_cut(sg_request_t *rq)
+{
+    sg_live_t *live = live_of(rq);
+    live->cut = true;
+    sg_live_resume(live);
+}
+
+void sg_request_cut_with(sg_request_t *rq, const sg_refusal_t *why)
+{
+    sg_live_t *live = live_of(rq);
+    if (!live->queued && !rq->tls) {
+        sg_client_write_raw(live->client, why);
+        live->client->linger = true;
+    }
+    sg_request_cut(rq);
+}
+
+/* --- the client goes ------------------------------------------------------------------------------------------- */
+
+void sg_request_client_gone(sg_live_t *live)
+{
+    bool all_handed_over = live->queued && live->reply.kind != SG_ANSWER_LENGTH && live->reply.kind != SG_ANSWER_CHUNKED;
+    if (live->cut || all_handed_over)
+        return;
+    live->client->server->handler->gone(&live->rq);
+    sg_request_cut(&live->rq);
+}
+
+static void live_dead(void *arg)
+{
+    sg_live_t *live = arg;
+    live->magic = live->rq.magic = 0;
+    sg_arena_free(live->rq.arena);
+    sg_free(live);
+}
+
+void sg_request_completed(sg_live_t *live, enum MHD_RequestTerminationCode how)
+{
+    sg_client_t *c = live->client;
+    sg_server_t *s = c->server;
+    SG_MAGIC_CAST(live, live, SG_LIVE_MAGIC);
+    c->live = NULL;
+    c->requests++;
+    sg_add_connections(s->metrics, SG_CONN_ACTIVE, -1);
+    sg_add_connections(s->metrics, SG_CONN_IDLE, 1);
+    s->handler->done(&live->rq, live->queued && how == MHD_REQUEST_TERMINATED_COMPLETED_OK);
+    sg_defer_free(s->loop, &live->dead, live_dead, live);
+    sg_client_expect_head(c);
+}
+
+/* --- libmicrohttpd's calls --------------------------------------------------------------------------------------- */
+
+static sg_live_t *live_new(sg_server_t *s, struct MHD_Connection *mhd, const char *method, const char *version)
+{
+    const union MHD_ConnectionInfo *info = MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+    sg_client_t *c;
+    SG_MAGIC_CAST(c, info ? info->socket_context : NULL, SG_CLIENT_MAGIC);
+    sg_live_t *live = SG_NEW(sg_live_t);
+    live->magic = SG_LIVE_MAGIC;
+    live->rq.magic = SG_REQUEST_MAGIC;
+    live->rq.arena = sg_arena_new(ARENA_BYTES);
+    live->rq.begun_us = sg_clock_mono_us();
+    live->rq.tls = s->config->server.tls_certificate != NULL;
+    live->client = c;
+    c->live = live;
+    sg_timer_stop(s->loop, &c->deadline);
+    sg_add_connections(s->metrics, SG_CONN_IDLE, -1);
+    sg_add_connections(s->metrics, SG_CONN_ACTIVE, 1);
+    sg_head_read(c, method, version, &live->rq);
+    return live;
+}
+
+static bool has_body(const sg_request_t *rq)
+{
+    return rq->upload == SG_UPLOAD_CHUNKED || (rq->upload == SG_UPLOAD_LENGTH && rq->upload_length > 0);
+}
+
+static enum MHD_Result queue(sg_live_t *live)
+{
+    return sg_answer_queue(live) ? MHD_YES : MHD_NO;
+}
+
+static enum MHD_Result wait(sg_live_t *live)
+{
+    sg_live_suspend(live);
+    return MHD_YES;
+}
+
+/* The head is here and the library has read nothing behind it. An answer that is queued now closes the connection after it. */
+static enum MHD_Result at_head(sg_live_t *live)
+{
+    sg_request_t *rq = &live->rq;
+    if (live->replied && rq->refusal && rq->refusal->close) {
+        live->client->linger = true;
+        return queue(live);
+    }
+    if (!has_body(rq)) {
+        live->phase = SG_PHASE_END;     /* the library calls again at once */
+        return MHD_YES;
+    }
+    if (!live->replied && !live->admitted)
+        return wait(live);
+    if (live->replied) {
+        bool small = rq->upload == SG_UPLOAD_LENGTH && rq->upload_length <= DROP_UNSENT_BYTES;
+        if (!small || rq->expects_continue) {
+            live->client->linger = true;
+            return queue(live);
+        }
+        live->drop_body = true;
+    }
+    live->phase = SG_PHASE_BODY;
+    return MHD_YES;
+}
+
+static enum MHD_Result take_body(sg_live_t *live, const char *data, size_t *size)
+{
+    if (live->drop_body) {
+        live->dropped_bytes += *size;
+        *size = 0;
+        return live->dropped_bytes > DROP_COMING_BYTES ? MHD_NO : MHD_YES;
+    }
+    size_t taken = live->client->server->handler->body(&live->rq, sg_str_n(data, *size));
+    *size -= taken;
+    if (live->cut)
+        return MHD_NO;
+    if (*size > 0 && !live->drop_body)
+        return wait(live);
+    return MHD_YES;
+}
+
+static enum MHD_Result at_end(sg_live_t *live)
+{
+    return live->replied ? queue(live) : wait(live);
+}
+
+enum MHD_Result sg_request_handle(sg_server_t *s, struct MHD_Connection *mhd, const char *method, const char *version,
+                                  const char *data, size_t *size, void **state)
+{
+    sg_live_t *live = *state;
+    if (!live) {
+        *state = live = live_new(s, mhd, method, version);
+        s->handler->begin(s->handler_arg, &live->rq);
+    }
+    SG_MAGIC_CAST(live, live, SG_LIVE_MAGIC);
+    if (live->cut)
+        return MHD_NO;
+    if (live->phase == SG_PHASE_HEAD)
+        return at_head(live);
+    if (live->phase == SG_PHASE_BODY && *size > 0)
+        return take_body(live, data, size);
+    if (live->phase == SG_PHASE_BODY) {
+        live->phase = SG_PHASE_END;
+        if (!live->drop_body)
+            s->handler->body_end(&live->rq);
+        if (live->cut)
+            return MHD_NO;
+    }
+    return at_end(live);
+}

@@ -1,0 +1,264 @@
+/* server.c - listening, and libmicrohttpd inside the loop. */
+#include "server/server_internal.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "base/magic.h"
+
+enum { ACCEPTS_PER_EVENT = 64 };
+
+/* --- running libmicrohttpd ------------------------------------------------------------------------------ */
+
+static void mark_dirty(void *arg)
+{
+    sg_server_t *s = arg;
+    s->dirty = true;
+}
+
+void sg_server_run_soon(sg_server_t *s)
+{
+    /* A task, so that this turn does not end before the hook has run (again). */
+    sg_defer(s->loop, &s->mhd_again, mark_dirty, s);
+}
+
+static void mhd_readable(void *arg, unsigned events)
+{
+    sg_server_t *s = arg;
+    (void)events;
+    s->dirty = true;
+}
+
+static void run_mhd(void *arg)
+{
+    sg_server_t *s = arg;
+    if (!s->dirty)
+        return;
+    s->dirty = false;
+    (void)MHD_run(s->daemon);
+    MHD_UNSIGNED_LONG_LONG ms;
+    if (MHD_get_timeout(s->daemon, &ms) != MHD_YES)
+        sg_timer_stop(s->loop, &s->mhd_timer);
+    else if (ms == 0)
+        sg_server_run_soon(s);
+    else
+        sg_timer_in(s->loop, &s->mhd_timer, (int64_t)ms * 1000, mark_dirty, s);
+}
+
+/* --- libmicrohttpd's callbacks ---------------------------------------------------------------------------- */
+
+static sg_client_t *client_of(struct MHD_Connection *mhd)
+{
+    const union MHD_ConnectionInfo *info = MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+    sg_client_t *c;
+    SG_MAGIC_CAST(c, info ? info->socket_context : NULL, SG_CLIENT_MAGIC);
+    return c;
+}
+
+static void on_connection(void *cls, struct MHD_Connection *mhd, void **socket_context,
+                          enum MHD_ConnectionNotificationCode code)
+{
+    sg_server_t *s = cls;
+    if (code == MHD_CONNECTION_NOTIFY_STARTED) {
+        *socket_context = s->arriving;
+        sg_client_started(s->arriving, mhd);
+        s->arriving = NULL;
+        return;
+    }
+    sg_client_t *c;
+    SG_MAGIC_CAST(c, *socket_context, SG_CLIENT_MAGIC);
+    *socket_context = NULL;
+    sg_client_closed(c);
+}
+
+/* The raw target, before the library decodes it. */
+static void *on_target(void *cls, const char *uri, struct MHD_Connection *mhd)
+{
+    (void)cls;
+    sg_client_t *c = client_of(mhd);
+    sg_buf_clear(&c->target);
+    sg_buf_z(&c->target, uri);
+    c->target_at = uri;
+    c->target_len = strlen(uri);
+#if !SG_MHD_STRICT
+    /* The library would split the query into arguments, in the connection's memory: many of them exhaust it and hang the
+     * connection. A query that looks empty is not split; the raw target is kept above. */
+    char *query = strchr(c->target_at, '?');
+    if (query)
+        query[1] = '\0';
+#endif
+    return NULL;
+}
+
+static size_t no_unescape(void *cls, struct MHD_Connection *mhd, char *z)
+{
+    (void)cls;
+    (void)mhd;
+    return strlen(z);
+}
+
+static enum MHD_Result on_request(void *cls, struct MHD_Connection *mhd, const char *url, const char *method,
+                                  const char *version, const char *data, size_t *size, void **state)
+{
+    (void)url;
+    return sg_request_handle(cls, mhd, method, version, data, size, state);
+}
+
+static void on_completed(void *cls, struct MHD_Connection *mhd, void **state, enum MHD_RequestTerminationCode how)
+{
+    (void)cls;
+    (void)mhd;
+    sg_live_t *live = *state;
+    *state = NULL;
+    if (live)
+        sg_request_completed(live, how);
+}
+
+/* What the library refuses by itself never reaches on_request: count it, and say it once. */
+static void on_library_log(void *cls, const char *fmt, va_list ap) SG_PRINTF(2, 0);
+static void on_library_log(void *cls, const char *fmt, va_list ap)
+{
+    sg_server_t *s = cls;
+    char text[256];
+    if (vsnprintf(text, sizeof text, fmt, ap) < 0)
+        return;
+    text[strcspn(text, "\n")] = '\0';
+    bool refused = strncmp(text, "Error processing request", 24) == 0;
+    if (refused)
+        sg_count_refused(s->metrics, "library");
+    sg_log(refused ? SG_LOG_INFO : SG_LOG_DEBUG, refused ? "request refused by the HTTP library" : "HTTP library",
+           SG_F_STR("detail", text));
+}
+
+/* --- listening ----------------------------------------------------------------------------------------------- */
+
+static bool out_of_fds(int err)
+{
+    return err == EMFILE || err == ENFILE || err == ENOBUFS || err == ENOMEM;
+}
+
+static void on_acceptable(void *arg, unsigned events)
+{
+    sg_listener_t *l = arg;
+    (void)events;
+    for (int i = 0; i < ACCEPTS_PER_EVENT; i++) {
+        struct sockaddr_storage sa;
+        socklen_t len = sizeof sa;
+        int fd = accept4(l->fd, (struct sockaddr *)&sa, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        if (fd < 0) {
+            if (out_of_fds(errno))
+                sg_log(SG_LOG_ERROR, "cannot accept a connection", SG_F_STR("error", sg_errno_text(errno)));
+            return;
+        }
+        (void)sg_client_accept(l->server, fd, (const struct sockaddr *)&sa, len);
+        l->server->dirty = true;
+    }
+}
+
+static void listeners_start(sg_server_t *s, const sg_server_setup_t *setup)
+{
+    s->listeners = sg_calloc(setup->fd_count, sizeof *s->listeners);
+    s->listener_count = setup->fd_count;
+    for (size_t i = 0; i < setup->fd_count; i++) {
+        s->listeners[i].fd = setup->fds[i];
+        s->listeners[i].server = s;
+        sg_watch_start(s->loop, &s->listeners[i].watch, setup->fds[i], SG_EV_READ, on_acceptable, &s->listeners[i]);
+    }
+}
+
+static void listeners_stop(sg_server_t *s)
+{
+    for (size_t i = 0; i < s->listener_count; i++)
+        sg_watch_stop(s->loop, &s->listeners[i].watch);
+}
+
+static struct MHD_Daemon *daemon_start(sg_server_t *s, const sg_server_conf_t *conf)
+{
+    unsigned timeout_s = (unsigned)((conf->idle_timeout_us + 999999) / 1000000);
+    /* The head, the library's list of its fields, and the head of the answer share this memory. */
+    size_t memory = (size_t)conf->max_header_bytes * 2 + 64 * 1024;
+    return MHD_start_daemon(
+        MHD_USE_EPOLL | MHD_USE_NO_LISTEN_SOCKET | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG, 0, NULL, NULL, on_request,
+        s, MHD_OPTION_EXTERNAL_LOGGER, on_library_log, s, MHD_OPTION_NOTIFY_CONNECTION, on_connection, s,
+        MHD_OPTION_NOTIFY_COMPLETED, on_completed, s, MHD_OPTION_URI_LOG_CALLBACK, on_target, s,
+        MHD_OPTION_UNESCAPE_CALLBACK, no_unescape, s, MHD_OPTION_CONNECTION_TIMEOUT, timeout_s,
+        MHD_OPTION_CONNECTION_MEMORY_LIMIT, memory, MHD_OPTION_CONNECTION_LIMIT, 1000000u,
+#if SG_MHD_STRICT
+        MHD_OPTION_CLIENT_DISCIPLINE_LVL, 1,
+#endif
+        MHD_OPTION_END);
+}
+
+sg_server_t *sg_server_new(const sg_server_setup_t *setup, sg_why_t *why)
+{
+    sg_server_t *s = SG_NEW(sg_server_t);
+    s->loop = setup->loop;
+    s->config = sg_config_ref(setup->config);
+    s->metrics = setup->metrics;
+    s->admission = setup->admission;
+    s->handler = setup->handler;
+    s->handler_arg = setup->handler_arg;
+    sg_list_init(&s->clients);
+    sg_list_init(&s->lingerers);
+    s->daemon = daemon_start(s, &s->config->server);
+    if (!s->daemon) {
+        sg_why_set(why, "libmicrohttpd does not start: %s", sg_errno_text(errno));
+        sg_config_unref(s->config);
+        sg_free(s);
+        return NULL;
+    }
+    const union MHD_DaemonInfo *info = MHD_get_daemon_info(s->daemon, MHD_DAEMON_INFO_EPOLL_FD);
+    sg_watch_start(s->loop, &s->mhd_watch, info->epoll_fd, SG_EV_READ, mhd_readable, s);
+    sg_hook_work(s->loop, &s->mhd_hook, run_mhd, s);
+    listeners_start(s, setup);
+    return s;
+}
+
+void sg_server_reload(sg_server_t *s, sg_config_t *config)
+{
+    sg_config_ref(config);
+    sg_config_unref(s->config);
+    s->config = config;
+}
+
+void sg_server_drain(sg_server_t *s)
+{
+    s->draining = true;
+    listeners_stop(s);
+    SG_LIST_EACH(l, &s->clients) {
+        sg_client_t *c = SG_OWNER(l, sg_client_t, link);
+        if (!c->live)
+            sg_client_shut(c);
+    }
+}
+
+size_t sg_server_connections(const sg_server_t *s)
+{
+    return s->client_count;
+}
+
+void sg_server_free(sg_server_t *s)
+{
+    if (!s)
+        return;
+    listeners_stop(s);
+    SG_LIST_EACH(l, &s->clients) {      /* a suspended connection may not be there when the library stops */
+        sg_client_t *c = SG_OWNER(l, sg_client_t, link);
+        if (c->live)
+            sg_request_cut(&c->live->rq);
+        sg_client_shut(c);
+    }
+    (void)MHD_run(s->daemon);
+    (void)MHD_run(s->daemon);
+    sg_hook_remove(&s->mhd_hook);
+    sg_watch_stop(s->loop, &s->mhd_watch);
+    sg_timer_stop(s->loop, &s->mhd_timer);
+    sg_defer_cancel(&s->mhd_again);
+    MHD_stop_daemon(s->daemon);
+    sg_lingerers_free(s);
+    sg_config_unref(s->config);
+    sg_free(s->listeners);
+    sg_free(s);
+}

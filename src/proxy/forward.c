@@ -1,0 +1,152 @@
+/* forward.c - the request's head as the upstream gets it. RFC 9110 section 7.6, RFC 9112 section 3.2. */
+#include <stdio.h>
+
+#include "proxy/exchange.h"
+
+/* Fields that the gateway says itself. What a client writes under these names, or under their `_` twins, never passes as it came. */
+static const char *const own_fields[] = {"Host", "Content-Length", "Expect", "X-Forwarded-For", "X-Forwarded-Proto",
+                                         "X-Forwarded-Host", "X-Request-Id", "traceparent", "Via", NULL};
+
+static void add(sg_exchange_t *ex, sg_fields_t *fs, const char *name, sg_str_t value)
+{
+    sg_fields_add(fs, ex->rq->arena, sg_str(name), value);
+}
+
+static bool is_twin(const sg_exchange_t *ex, sg_str_t name)
+{
+    if (!memchr(name.p, '_', name.n))
+        return false;
+    for (const char *const *own = own_fields; *own; own++)
+        if (sg_field_is_underscore_twin(name, sg_str(*own)))
+            return true;
+    const sg_field_edit_t *edit = &ex->match.route->request_fields;
+    for (size_t i = 0; i < edit->set_count; i++)
+        if (sg_field_is_underscore_twin(name, edit->set[i].name))
+            return true;
+    const sg_identity_conf_t *conf = &ex->config->identity;
+    for (size_t i = 0; i < conf->source_count; i++)
+        if (conf->sources[i].kind != SG_KEY_FROM_QUERY && sg_field_is_underscore_twin(name, conf->sources[i].name))
+            return true;
+    return false;
+}
+
+static void drop_twins(sg_exchange_t *ex, sg_fields_t *fs)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < fs->count; i++)
+        if (!is_twin(ex, fs->at[i].name))
+            fs->at[kept++] = fs->at[i];
+    fs->count = kept;
+}
+
+/* All values of a field, joined in order; empty when there is none. */
+static sg_str_t joined(sg_exchange_t *ex, const sg_fields_t *fs, const char *name)
+{
+    sg_str_t all = {NULL, 0};
+    SG_FIELDS_EACH(f, fs)
+        if (sg_str_ieq(f->name, sg_str(name)))
+            all = all.n ? sg_arena_printf(ex->rq->arena, "%.*s, %.*s", SG_STR_ARG(all), SG_STR_ARG(f->value)) : f->value;
+    return all;
+}
+
+/* "chain, last": what a trusted peer told goes on, anything else begins anew. */
+static sg_str_t chained(sg_exchange_t *ex, sg_str_t chain, const char *last)
+{
+    return chain.n ? sg_arena_printf(ex->rq->arena, "%.*s, %s", SG_STR_ARG(chain), last)
+                   : sg_arena_str(ex->rq->arena, sg_str(last));
+}
+
+static void add_forwarded(sg_exchange_t *ex, sg_fields_t *fs)
+{
+    const sg_fields_t *in = &ex->rq->fields;
+    sg_str_t none = {NULL, 0}, chain = ex->peer_trusted ? joined(ex, in, "X-Forwarded-For") : none;
+    sg_str_t proto = ex->peer_trusted ? joined(ex, in, "X-Forwarded-Proto") : none;
+    sg_str_t host = ex->peer_trusted ? joined(ex, in, "X-Forwarded-Host") : none;
+    char peer[SG_ADDR_TEXT] = "unix";
+    if (!ex->rq->peer_is_unix)
+        sg_addr_text(&ex->rq->peer, peer);
+    bool known = sg_str_eq(proto, SG_STR("http")) || sg_str_eq(proto, SG_STR("https"));
+    add(ex, fs, "X-Forwarded-For", chained(ex, chain, peer));
+    add(ex, fs, "X-Forwarded-Proto", known ? proto : ex->rq->tls ? SG_STR("https") : SG_STR("http"));
+    if (host.n || ex->authority.n)
+        add(ex, fs, "X-Forwarded-Host", host.n ? host : ex->authority);
+}
+
+static void add_own(sg_exchange_t *ex, sg_fields_t *fs)
+{
+    char version[16], trace[SG_TRACEPARENT_BYTES];
+    sg_trace_text(&ex->trace, trace);
+    (void)snprintf(version, sizeof version, "1.%u slotgate", ex->rq->version_minor);
+    add_forwarded(ex, fs);
+    add(ex, fs, "Via", chained(ex, joined(ex, &ex->rq->fields, "Via"), version));
+    add(ex, fs, "X-Request-Id", ex->request_id);
+    add(ex, fs, "traceparent", sg_arena_str(ex->rq->arena, sg_str(trace)));
+    if (!ex->trace.continued)
+        sg_fields_remove(fs, SG_STR("tracestate"));
+    if (ex->rq->upload == SG_UPLOAD_CHUNKED)
+        add(ex, fs, "Transfer-Encoding", SG_STR("chunked"));
+    else if (ex->rq->upload == SG_UPLOAD_LENGTH)
+        add(ex, fs, "Content-Length", sg_arena_printf(ex->rq->arena, "%llu", (unsigned long long)ex->rq->upload_length));
+}
+
+void sg_exchange_edit_fields(sg_exchange_t *ex, sg_fields_t *fs, const sg_field_edit_t *e)
+{
+    for (size_t i = 0; i < e->remove_count; i++)
+        sg_fields_remove(fs, e->remove[i]);
+    if (e->set_count == 0)
+        return;
+    sg_vars_t vars;
+    sg_exchange_vars(ex, &vars);
+    for (size_t i = 0; i < e->set_count; i++) {
+        sg_fields_remove(fs, e->set[i].name);
+        sg_fields_add(fs, ex->rq->arena, e->set[i].name, sg_vars_expand(&vars, e->set[i].value, ex->rq->arena));
+    }
+}
+
+static sg_str_t target_host(sg_exchange_t *ex, const sg_target_conf_t *t)
+{
+    if (ex->match.route->upstream->preserve_host && ex->authority.n)
+        return ex->authority;
+    if (!t->host)
+        return SG_STR("localhost");
+    bool v6 = strchr(t->host, ':') != NULL;
+    if (t->port == (t->https ? 443 : 80))
+        return sg_arena_printf(ex->rq->arena, v6 ? "[%s]" : "%s", t->host);
+    return sg_arena_printf(ex->rq->arena, v6 ? "[%s]:%u" : "%s:%u", t->host, t->port);
+}
+
+/* The target as it came, but for a rewritten path and a stripped key. */
+static sg_str_t target_text(sg_exchange_t *ex, sg_str_t query, bool has_query)
+{
+    sg_str_t path = sg_route_path(ex->match.route, &ex->match, &ex->target, ex->rq->arena);
+    if (!has_query)
+        return path;
+    return sg_arena_printf(ex->rq->arena, "%.*s?%.*s", SG_STR_ARG(path), SG_STR_ARG(query));
+}
+
+/* A copy of the client's fields, without those that the gateway writes itself. */
+static void copy_fields(sg_exchange_t *ex, sg_fields_t *fs)
+{
+    SG_FIELDS_EACH(f, &ex->rq->fields)
+        sg_fields_add(fs, ex->rq->arena, f->name, f->value);
+    sg_fields_strip_hops(fs, own_fields);
+    for (const char *const *name = own_fields; *name; name++)
+        sg_fields_remove(fs, sg_str(*name));
+    drop_twins(ex, fs);
+}
+
+void sg_forward_head(sg_exchange_t *ex, const sg_target_conf_t *target, sg_buf_t *out)
+{
+    sg_fields_t fs = {0}, all = {0};
+    sg_str_t query = ex->target.query;
+    bool has_query = ex->target.has_query;
+    copy_fields(ex, &fs);
+    sg_identity_strip(&ex->config->identity, ex->rq->arena, &fs, &query, &has_query);
+    add_own(ex, &fs);
+    sg_exchange_edit_fields(ex, &fs, &ex->match.route->request_fields);
+    if (!sg_fields_get(&fs, SG_STR("Host")))
+        add(ex, &all, "Host", target_host(ex, target));
+    SG_FIELDS_EACH(f, &fs)
+        sg_fields_add(&all, ex->rq->arena, f->name, f->value);
+    sg_head_write(out, ex->rq->method, target_text(ex, query, has_query), &all);
+}

@@ -132,7 +132,7 @@ static void log_limits(sg_buf_t *b, const sg_exchange_t *ex)
     if (!ex->answered)
         return;
     log_str(b, "slotgate.limit.source", sg_str(sg_source_name(ex->answer.source)));
-    sg_buf_printf(b, ",\"slotgate.limit.outcome\":\"%s\"", ex->answer.allowed ? "allowed" : "denied");
+    sg_buf_printf(b, ",\"slotgate.limit.outcome\":\"%s\"", ex->answer.verdict.allowed ? "allowed" : "denied");
     const char *open = ",\"slotgate.limit.violated\":[";
     bool any = false;
     for (size_t i = 0; i < ex->check.count; i++) {

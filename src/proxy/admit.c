@@ -123,7 +123,7 @@ void sg_exchange_release_slots(sg_exchange_t *ex)
 
 static bool slots_were_taken(const sg_exchange_t *ex)
 {
-    return ex->answer.allowed && (ex->answer.source == SG_FROM_STORE || ex->answer.source == SG_FROM_LOCAL) &&
+    return ex->answer.verdict.allowed && (ex->answer.source == SG_FROM_STORE || ex->answer.source == SG_FROM_LOCAL) &&
            ex->check.cost > 0 && has_slots(ex);
 }
 
@@ -135,7 +135,7 @@ static void decided_route(sg_exchange_t *ex)
         ex->holds_slots = true;
         count_slots(ex, 1);
     }
-    if (ex->answer.allowed)
+    if (ex->answer.verdict.allowed)
         sg_exchange_forward(ex);
     else
         sg_exchange_refuse_why(ex, ex->answer.source == SG_FROM_CLOSED ? SG_REFUSE_STORE_AWAY : SG_REFUSE_LIMITED);
@@ -144,7 +144,7 @@ static void decided_route(sg_exchange_t *ex)
 /* Bad keys: over the limit of failures the answer is 429, and it says nothing about the key. */
 static void decided_failures(sg_exchange_t *ex)
 {
-    bool over = !ex->answer.allowed && ex->answer.source != SG_FROM_CLOSED;
+    bool over = !ex->answer.verdict.allowed && ex->answer.source != SG_FROM_CLOSED;
     ex->answered = over;
     sg_exchange_refuse_why(ex, over ? SG_REFUSE_TOO_MANY_BAD_KEYS : SG_REFUSE_BAD_KEY);
 }

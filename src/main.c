@@ -1,0 +1,60 @@
+/* main.c - options and subcommands. */
+#include <getopt.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/cli.h"
+#include "gateway.h"
+
+static const char usage[] =
+    "usage: slotgate -c FILE                                   run the gateway\n"
+    "       slotgate check -c FILE [--print] [--json]          check a config file\n"
+    "       slotgate check --schema                            every key of the config file\n"
+    "       slotgate explain -c FILE METHOD URL [-H 'Name: value'] [--peer ADDRESS] [--json]\n"
+    "                                                          what a request would meet\n"
+    "       slotgate key new | slotgate key hash               make an API key | hash one from standard input\n"
+    "       slotgate -V | -h                                   version and build | this text\n";
+
+typedef struct {
+    const char *name;
+    int (*run)(int argc, char **argv);
+} command_t;
+
+static const command_t commands[] = {
+    {"check", sg_cli_check},
+    {"explain", sg_cli_explain},
+    {"key", sg_cli_key},
+};
+
+static int usage_error(void)
+{
+    fputs(usage, stderr);
+    return SG_EXIT_USAGE;
+}
+
+static int run_gateway(int argc, char **argv)
+{
+    static const struct option options[] = {
+        {"config", required_argument, NULL, 'c'}, {"version", no_argument, NULL, 'V'}, {"help", no_argument, NULL, 'h'}, {0}};
+    const char *path = NULL;
+    int c;
+    while ((c = getopt_long(argc, argv, "c:Vh", options, NULL)) != -1) {
+        switch (c) {
+        case 'c': path = optarg; break;
+        case 'V': printf("slotgate %s\n%s\n", PACKAGE_VERSION, SG_BUILD_SUMMARY); return SG_EXIT_OK;
+        case 'h': fputs(usage, stdout); return SG_EXIT_OK;
+        default: return usage_error();
+        }
+    }
+    if (!path || optind != argc)
+        return usage_error();
+    return sg_gateway_run(path);
+}
+
+int main(int argc, char **argv)
+{
+    for (size_t i = 0; argc > 1 && i < sizeof commands / sizeof commands[0]; i++)
+        if (strcmp(argv[1], commands[i].name) == 0)
+            return commands[i].run(argc - 1, argv + 1);
+    return run_gateway(argc, argv);
+}

@@ -1,0 +1,60 @@
+import os
+import shutil
+import sys
+import tempfile
+
+import pytest
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+
+from harness.gateway import Gateway     # noqa: E402
+from harness.redis import Redis         # noqa: E402
+from harness.upstream import Upstream   # noqa: E402
+
+
+@pytest.fixture
+def folder():
+    """A short path: unix sockets do not take long ones."""
+    path = tempfile.mkdtemp(prefix="sg-")
+    yield path
+    shutil.rmtree(path, ignore_errors=True)
+
+
+@pytest.fixture
+def upstream():
+    with Upstream() as u:
+        yield u
+
+
+@pytest.fixture
+def redis(folder):
+    r = Redis(folder).start()
+    yield r
+    r.stop()
+
+
+@pytest.fixture
+def gateway(folder, request):
+    """gateway(config, ...) starts one; all are stopped at the end, and each must end well."""
+    started = []
+
+    def start(config, wait=True, **options):
+        g = Gateway(folder, config, name="gateway%d" % len(started), **options)
+        started.append(g)
+        return g.start(wait)
+
+    yield start
+    statuses = [g.stop() for g in started]
+    failed = request.node.rep_call.failed if hasattr(request.node, "rep_call") else False
+    for g in started:
+        if failed:
+            sys.stderr.write("--- log of %s\n%s\n" % (g.config_path, g.log()[-20000:]))
+        assert "ERROR: AddressSanitizer" not in g.log() and "runtime error:" not in g.log() and \
+            "ERROR: LeakSanitizer" not in g.log(), g.log()
+    assert all(s in (None, 0) for s in statuses), (statuses, [g.log()[-5000:] for g in started])
+
+
+@pytest.hookimpl(tryfirst=True, hookwrapper=True)
+def pytest_runtest_makereport(item, call):
+    outcome = yield
+    setattr(item, "rep_" + outcome.get_result().when, outcome.get_result())

@@ -35,6 +35,17 @@ static const sg_refusal_t *check_fields(const sg_request_t *rq)
     return NULL;
 }
 
+/* The library's memory for a head is larger than what the config allows, so that its own structures fit. */
+static const sg_refusal_t *check_size(const sg_client_t *client)
+{
+    size_t max = (size_t)client->server->config->server.max_header_bytes;
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(client->mhd, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE);
+    if (client->target_len > max)
+        return sg_refusal(SG_REFUSE_TARGET_TOO_LONG);
+    return info && info->header_size > max ? sg_refusal(SG_REFUSE_HEADER_TOO_LARGE) : NULL;
+}
+
 /* RFC 9112 section 3.2: one Host in HTTP/1.1, at most one in 1.0, and valid. */
 static const sg_refusal_t *check_host(sg_request_t *rq)
 {
@@ -50,23 +61,32 @@ static const sg_refusal_t *check_host(sg_request_t *rq)
     return NULL;
 }
 
-static const sg_refusal_t *check_coding(sg_request_t *rq, const sg_field_t *te, size_t lengths)
+/* libmicrohttpd 0.9 does not take "chunked " for chunked, and would read the body until the connection closes. */
+static bool library_sees_chunked(const sg_client_t *client)
+{
+    const char *raw = MHD_lookup_connection_value(client->mhd, MHD_HEADER_KIND, "Transfer-Encoding");
+    return SG_MHD_STRICT || (raw && sg_str_ieq(sg_str(raw), SG_STR("chunked")));
+}
+
+static const sg_refusal_t *check_coding(const sg_client_t *client, sg_request_t *rq, const sg_field_t *te, size_t lengths)
 {
     if (lengths || rq->version_minor == 0 || sg_fields_count(&rq->fields, SG_STR("Transfer-Encoding")) != 1)
         return sg_refusal(SG_REFUSE_BAD_FRAMING);
     if (!sg_str_ieq(te->value, SG_STR("chunked")))
         return sg_refusal(sg_is_token(te->value) ? SG_REFUSE_BAD_CODING : SG_REFUSE_BAD_FRAMING);
+    if (!library_sees_chunked(client))
+        return sg_refusal(SG_REFUSE_BAD_FRAMING);
     rq->upload = SG_UPLOAD_CHUNKED;
     return NULL;
 }
 
 /* RFC 9112 section 6.3: one way only to say how long the body is. */
-static const sg_refusal_t *check_framing(sg_request_t *rq)
+static const sg_refusal_t *check_framing(const sg_client_t *client, sg_request_t *rq)
 {
     size_t lengths = sg_fields_count(&rq->fields, SG_STR("Content-Length"));
     const sg_field_t *te = sg_fields_get(&rq->fields, SG_STR("Transfer-Encoding"));
     if (te)
-        return check_coding(rq, te, lengths);
+        return check_coding(client, rq, te, lengths);
     if (lengths == 0)
         return NULL;
     const sg_field_t *cl = sg_fields_get(&rq->fields, SG_STR("Content-Length"));
@@ -89,7 +109,9 @@ static const sg_refusal_t *check_expect(sg_request_t *rq)
 
 static const sg_refusal_t *check_all(sg_client_t *client, const char *method, const char *version, sg_request_t *rq)
 {
-    const sg_refusal_t *why = check_start(rq, version);
+    const sg_refusal_t *why = check_size(client);
+    if (!why)
+        why = check_start(rq, version);
     if (!why && sg_layout_check(client, method, version))
         why = sg_refusal(SG_REFUSE_BAD_LAYOUT);
     if (!why)
@@ -97,7 +119,7 @@ static const sg_refusal_t *check_all(sg_client_t *client, const char *method, co
     if (!why)
         why = check_host(rq);
     if (!why)
-        why = check_framing(rq);
+        why = check_framing(client, rq);
     return why ? why : check_expect(rq);
 }
 

@@ -22,7 +22,7 @@ typedef struct {
     sg_loop_t *loop;
     sg_metrics_t *metrics;
     sg_config_t *config;
-    char *load_error;               /* NULL: the last load went well */
+    char *load_error; /* NULL: the last load went well */
     int64_t loaded_wall_us;
     sg_memory_t *memory;
     sg_upstream_shared_t *upstreams;
@@ -30,9 +30,9 @@ typedef struct {
     sg_access_log_t *log;
     sg_listen_t listen;
     sg_worker_t **workers;
-    uint64_t *turns;                /* at the last watchdog ping */
+    uint64_t *turns; /* at the last watchdog ping */
     size_t worker_count;
-    sg_store_t *store;              /* the main thread's own, for the admin listener */
+    sg_store_t *store; /* the main thread's own, for the admin listener */
     sg_admin_t *admin;
     sg_signals_t *signals;
     sg_timer_t sweep, drain_check, watchdog;
@@ -40,7 +40,7 @@ typedef struct {
     bool draining;
 } gateway_t;
 
-/* --- config ------------------------------------------------------------------------------------------------ */
+/* --- config ------------------------------------------------------------------------------------------ */
 
 static void log_findings(const sg_diags_t *d)
 {
@@ -68,7 +68,8 @@ static void add_findings(const sg_diags_t *d, sg_buf_t *text)
 
 static void tell_config(gateway_t *g)
 {
-    sg_set_config_info(g->metrics, g->config ? g->config->hash : NULL, g->load_error == NULL, g->loaded_wall_us);
+    sg_set_config_info(g->metrics, g->config ? g->config->hash : NULL, g->load_error == NULL,
+                       g->loaded_wall_us);
 }
 
 static bool same_endpoints(const sg_endpoints_t *a, const sg_endpoints_t *b)
@@ -136,7 +137,7 @@ static bool reload(gateway_t *g, sg_buf_t *text)
     return fresh != NULL;
 }
 
-/* --- what the admin listener asks ------------------------------------------------------------------------------- */
+/* --- what the admin listener asks -------------------------------------------------------------------- */
 
 static sg_config_t *admin_config(void *arg)
 {
@@ -163,7 +164,8 @@ static void admin_store_status(void *arg, size_t worker, sg_store_status_t *out)
     sg_worker_store_status(((gateway_t *)arg)->workers[worker], out);
 }
 
-static void admin_target_status(void *arg, const sg_upstream_conf_t *upstream, unsigned target, sg_target_status_t *out)
+static void admin_target_status(void *arg, const sg_upstream_conf_t *upstream, unsigned target,
+                                sg_target_status_t *out)
 {
     gateway_t *g = arg;
     *out = (sg_target_status_t){.up = true};
@@ -185,16 +187,26 @@ static bool admin_reload(void *arg, sg_buf_t *text)
 static bool start_admin(gateway_t *g, sg_why_t *why)
 {
     sg_admin_host_t host = {
-        .arg = g, .config = admin_config, .load_error = admin_load_error, .draining = admin_draining,
-        .workers = admin_workers, .store_status = admin_store_status, .target_status = admin_target_status,
-        .reload = admin_reload, .store = g->store, .check = sg_store_check, .cancel = sg_store_cancel, .memory = g->memory,
-        .memory_reset = sg_memory_reset, .metrics = g->metrics,
+        .arg = g,
+        .config = admin_config,
+        .load_error = admin_load_error,
+        .draining = admin_draining,
+        .workers = admin_workers,
+        .store_status = admin_store_status,
+        .target_status = admin_target_status,
+        .reload = admin_reload,
+        .store = g->store,
+        .check = sg_store_check,
+        .cancel = sg_store_cancel,
+        .memory = g->memory,
+        .memory_reset = sg_memory_reset,
+        .metrics = g->metrics,
     };
     g->admin = sg_admin_new(g->loop, &host, g->config, why);
     return g->admin != NULL;
 }
 
-/* --- timers -------------------------------------------------------------------------------------------------------- */
+/* --- timers ------------------------------------------------------------------------------------------ */
 
 static void on_sweep(void *arg)
 {
@@ -203,7 +215,8 @@ static void on_sweep(void *arg)
     sg_timer_in(g->loop, &g->sweep, SWEEP_US, on_sweep, g);
 }
 
-/* The service manager is told that all is well only when every worker's loop has turned since the last time. */
+/* The service manager is told that all is well only when every worker's loop has turned since the last time.
+ */
 static void on_watchdog(void *arg)
 {
     gateway_t *g = arg;
@@ -235,7 +248,7 @@ static void on_drain_check(void *arg)
 
 static void drain(gateway_t *g)
 {
-    if (g->draining) {                  /* asked twice: at once */
+    if (g->draining) { /* asked twice: at once */
         sg_loop_stop(g->loop);
         return;
     }
@@ -266,7 +279,7 @@ static void on_signal(void *arg, int number)
     }
 }
 
-/* --- start and end ------------------------------------------------------------------------------------------------- */
+/* --- start and end ----------------------------------------------------------------------------------- */
 
 static size_t count_workers(const sg_config_t *c)
 {
@@ -287,12 +300,16 @@ static bool start_workers(gateway_t *g, sg_why_t *why)
     g->workers = sg_calloc(n, sizeof *g->workers);
     g->turns = sg_calloc(n, sizeof *g->turns);
     for (size_t i = 0; i < n; i++) {
-        g->workers[i] = sg_worker_new(
-            &(sg_worker_setup_t){
-                .index = (unsigned)i, .config = g->config, .metrics = sg_metrics_block(g->metrics), .memory = g->memory,
-                .upstreams = g->upstreams, .admission = g->admission, .log = g->log,
-                .fds = g->listen.fds + i * g->listen.per_worker, .fd_count = g->listen.per_worker},
-            why);
+        g->workers[i] = sg_worker_new(&(sg_worker_setup_t){.index = (unsigned)i,
+                                                           .config = g->config,
+                                                           .metrics = sg_metrics_block(g->metrics),
+                                                           .memory = g->memory,
+                                                           .upstreams = g->upstreams,
+                                                           .admission = g->admission,
+                                                           .log = g->log,
+                                                           .fds = g->listen.fds + i * g->listen.per_worker,
+                                                           .fd_count = g->listen.per_worker},
+                                      why);
         if (!g->workers[i])
             return false;
         g->worker_count++;
@@ -370,7 +387,8 @@ int sg_gateway_run(const char *config_path)
     tell_config(&g);
     bool started = start(&g, &why);
     if (started) {
-        sg_log(SG_LOG_INFO, "serving", SG_F_I64("workers", (int64_t)g.worker_count), SG_F_STR("config", g.config->hash));
+        sg_log(SG_LOG_INFO, "serving", SG_F_I64("workers", (int64_t)g.worker_count),
+               SG_F_STR("config", g.config->hash));
         (void)sg_notify_ready();
         (void)sg_notify_status("Serving.");
         sg_loop_run(g.loop);

@@ -82,7 +82,8 @@ static void log_address(int fd, const sg_endpoint_t *e)
         sg_log(SG_LOG_INFO, "listening", SG_F_STR("address", e->text));
         return;
     }
-    if (getsockname(fd, (struct sockaddr *)&sa, &len) < 0 || sg_addr_from_sockaddr((struct sockaddr *)&sa, &addr)) {
+    if (getsockname(fd, (struct sockaddr *)&sa, &len) < 0 ||
+        sg_addr_from_sockaddr((struct sockaddr *)&sa, &addr)) {
         sg_log(SG_LOG_INFO, "listening", SG_F_STR("address", "an inherited socket"));
         return;
     }
@@ -107,7 +108,7 @@ static sg_err_t open_for_all(sg_listen_t *l, const sg_endpoint_t *e, size_t i, s
             continue;
         }
         err = open_one(&real, slot(l, w, i), why);
-        if (!err && w == 0 && !e->is_unix)      /* port 0: the others get the same */
+        if (!err && w == 0 && !e->is_unix) /* port 0: the others get the same */
             (void)getsockname(*slot(l, 0, i), (struct sockaddr *)&real.sa, &real.len);
     }
     if (err)

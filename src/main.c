@@ -12,7 +12,8 @@ static const char usage[] =
     "       slotgate check --schema                            every key of the config file\n"
     "       slotgate explain -c FILE METHOD URL [-H 'Name: value'] [--peer ADDRESS] [--json]\n"
     "                                                          what a request would meet\n"
-    "       slotgate key new | slotgate key hash               make an API key | hash one from standard input\n"
+    "       slotgate key new | slotgate key hash               make an API key | hash one from standard "
+    "input\n"
     "       slotgate -V | -h                                   version and build | this text\n";
 
 typedef struct {
@@ -34,8 +35,10 @@ static int usage_error(void)
 
 static int run_gateway(int argc, char **argv)
 {
-    static const struct option options[] = {
-        {"config", required_argument, NULL, 'c'}, {"version", no_argument, NULL, 'V'}, {"help", no_argument, NULL, 'h'}, {0}};
+    static const struct option options[] = {{"config", required_argument, NULL, 'c'},
+                                            {"version", no_argument, NULL, 'V'},
+                                            {"help", no_argument, NULL, 'h'},
+                                            {0}};
     const char *path = NULL;
     int c;
     while ((c = getopt_long(argc, argv, "c:Vh", options, NULL)) != -1) {

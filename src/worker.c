@@ -14,8 +14,8 @@
 
 typedef struct {
     sg_store_status_t store;
-    const sg_config_t *config;          /* whose upstreams `targets` are about; never followed */
-    sg_target_status_t *targets;        /* upstream by upstream, target by target */
+    const sg_config_t *config;   /* whose upstreams `targets` are about; never followed */
+    sg_target_status_t *targets; /* upstream by upstream, target by target */
     size_t target_count;
 } report_t;
 
@@ -36,7 +36,7 @@ struct sg_worker {
     report_t report;
 };
 
-/* --- what it tells the main thread ------------------------------------------------------------------------ */
+/* --- what it tells the main thread ------------------------------------------------------------------- */
 
 static size_t count_targets(const sg_config_t *c)
 {
@@ -70,7 +70,8 @@ void sg_worker_store_status(sg_worker_t *w, sg_store_status_t *out)
     (void)pthread_mutex_unlock(&w->report_lock);
 }
 
-void sg_worker_target_status(sg_worker_t *w, const sg_upstream_conf_t *upstream, unsigned target, sg_target_status_t *out)
+void sg_worker_target_status(sg_worker_t *w, const sg_upstream_conf_t *upstream, unsigned target,
+                             sg_target_status_t *out)
 {
     *out = (sg_target_status_t){.up = true};
     (void)pthread_mutex_lock(&w->report_lock);
@@ -92,7 +93,7 @@ uint64_t sg_worker_turns(const sg_worker_t *w)
     return sg_loop_turns(w->loop);
 }
 
-/* --- in the thread ------------------------------------------------------------------------------------------ */
+/* --- in the thread ----------------------------------------------------------------------------------- */
 
 static void on_tick(void *arg)
 {
@@ -126,7 +127,7 @@ static void on_reload(void *arg)
     w->report.config = NULL;
     (void)pthread_mutex_unlock(&w->report_lock);
     sg_config_unref(w->config);
-    w->config = m->config;      /* the message's reference */
+    w->config = m->config; /* the message's reference */
     sg_store_reload(w->store, w->config);
     sg_upstreams_reload(w->upstreams, w->config);
     sg_proxy_reload(w->proxy, w->config);
@@ -161,12 +162,12 @@ bool sg_worker_is_drained(const sg_worker_t *w)
     return atomic_load(&w->drained);
 }
 
-/* --- life -------------------------------------------------------------------------------------------------------- */
+/* --- life -------------------------------------------------------------------------------------------- */
 
 static void parts_free(sg_worker_t *w)
 {
     sg_server_free(w->server);
-    for (int i = 0; i < 3; i++)         /* what the ended requests gave back goes out */
+    for (int i = 0; i < 3; i++) /* what the ended requests gave back goes out */
         sg_loop_turn(w->loop, 0);
     sg_timer_stop(w->loop, &w->tick);
     sg_proxy_free(w->proxy);
@@ -183,14 +184,21 @@ static bool parts_new(sg_worker_t *w, const sg_worker_setup_t *setup, sg_why_t *
 {
     w->store = sg_store_new(w->loop, w->config, setup->memory, setup->metrics);
     w->upstreams = sg_upstreams_new(w->loop, w->config, setup->upstreams, setup->metrics);
-    w->proxy = sg_proxy_new(&(sg_proxy_setup_t){
-        .loop = w->loop, .config = w->config, .store = w->store, .upstreams = w->upstreams, .metrics = setup->metrics,
-        .log = setup->log});
-    w->server = sg_server_new(
-        &(sg_server_setup_t){
-            .loop = w->loop, .config = w->config, .metrics = setup->metrics, .admission = setup->admission,
-            .fds = setup->fds, .fd_count = setup->fd_count, .handler = &sg_proxy_handler, .handler_arg = w->proxy},
-        why);
+    w->proxy = sg_proxy_new(&(sg_proxy_setup_t){.loop = w->loop,
+                                                .config = w->config,
+                                                .store = w->store,
+                                                .upstreams = w->upstreams,
+                                                .metrics = setup->metrics,
+                                                .log = setup->log});
+    w->server = sg_server_new(&(sg_server_setup_t){.loop = w->loop,
+                                                   .config = w->config,
+                                                   .metrics = setup->metrics,
+                                                   .admission = setup->admission,
+                                                   .fds = setup->fds,
+                                                   .fd_count = setup->fd_count,
+                                                   .handler = &sg_proxy_handler,
+                                                   .handler_arg = w->proxy},
+                              why);
     return w->server != NULL;
 }
 

@@ -13,11 +13,11 @@ typedef struct {
     unsigned index;
     sg_config_t *config;
     sg_metrics_block_t *metrics;
-    sg_memory_t *memory;                /* these four are shared by all workers and outlive them */
+    sg_memory_t *memory; /* these four are shared by all workers and outlive them */
     sg_upstream_shared_t *upstreams;
     sg_admission_t *admission;
     sg_access_log_t *log;
-    const int *fds;                     /* listening sockets; the caller's */
+    const int *fds; /* listening sockets; the caller's */
     size_t fd_count;
 } sg_worker_setup_t;
 
@@ -34,6 +34,7 @@ void sg_worker_stop(sg_worker_t *w);
 uint64_t sg_worker_turns(const sg_worker_t *w);
 /* As of a quarter of a second ago at most. */
 void sg_worker_store_status(sg_worker_t *w, sg_store_status_t *out);
-void sg_worker_target_status(sg_worker_t *w, const sg_upstream_conf_t *upstream, unsigned target, sg_target_status_t *out);
+void sg_worker_target_status(sg_worker_t *w, const sg_upstream_conf_t *upstream, unsigned target,
+                             sg_target_status_t *out);
 
 #endif

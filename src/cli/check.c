@@ -6,7 +6,8 @@
 #include "cli/cli.h"
 #include "config/config.h"
 
-static const char usage[] = "usage: slotgate check -c FILE [--print] [--json]\n       slotgate check --schema\n";
+static const char usage[] =
+    "usage: slotgate check -c FILE [--print] [--json]\n       slotgate check --schema\n";
 
 typedef struct {
     const char *path;
@@ -15,8 +16,11 @@ typedef struct {
 
 static bool read_options(int argc, char **argv, options_t *o)
 {
-    static const struct option options[] = {{"config", required_argument, NULL, 'c'}, {"print", no_argument, NULL, 'p'},
-                                            {"schema", no_argument, NULL, 's'}, {"json", no_argument, NULL, 'j'}, {0}};
+    static const struct option options[] = {{"config", required_argument, NULL, 'c'},
+                                            {"print", no_argument, NULL, 'p'},
+                                            {"schema", no_argument, NULL, 's'},
+                                            {"json", no_argument, NULL, 'j'},
+                                            {0}};
     int c;
     while ((c = getopt_long(argc, argv, "c:", options, NULL)) != -1) {
         switch (c) {
@@ -48,8 +52,8 @@ static void print_json(const sg_diags_t *d)
     for (size_t i = 0; i < d->count; i++) {
         sg_buf_z(&out, i ? ",{\"file\":" : "{\"file\":");
         sg_buf_json(&out, sg_str(d->at[i].file));
-        sg_buf_printf(&out, ",\"line\":%u,\"column\":%u,\"level\":\"%s\",\"text\":", d->at[i].line, d->at[i].column,
-                      level_name(d->at[i].level));
+        sg_buf_printf(&out, ",\"line\":%u,\"column\":%u,\"level\":\"%s\",\"text\":", d->at[i].line,
+                      d->at[i].column, level_name(d->at[i].level));
         sg_buf_json(&out, sg_str(d->at[i].text));
         sg_buf_char(&out, '}');
     }

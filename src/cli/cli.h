@@ -14,7 +14,8 @@ int sg_cli_explain(int argc, char **argv);
 /* check -c FILE [--print] [--json] | check --schema. */
 int sg_cli_check(int argc, char **argv);
 
-/* key new: make an API key, print it and its config line. key hash: the line of a key read from standard input. */
+/* key new: make an API key, print it and its config line. key hash: the line of a key read from standard
+ * input. */
 int sg_cli_key(int argc, char **argv);
 
 #endif

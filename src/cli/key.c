@@ -8,7 +8,7 @@
 #include "base/random.h"
 #include "cli/cli.h"
 
-enum { KEY_CHARS = 32, STDIN_MAX = 8192 };      /* 32 of 62 characters: 190 bits */
+enum { KEY_CHARS = 32, STDIN_MAX = 8192 }; /* 32 of 62 characters: 190 bits */
 
 static void print_line(const char *id, sg_str_t key)
 {
@@ -29,7 +29,9 @@ static int key_new(void)
     printf("key: %s\n", key);
     print_line("new", sg_str(key));
     if (isatty(STDOUT_FILENO))
-        fputs("The key is shown this once. The line goes under tenants: NAME: keys: in the config; rename its id.\n", stderr);
+        fputs("The key is shown this once. The line goes under tenants: NAME: keys: in the config; rename "
+              "its id.\n",
+              stderr);
     sg_wipe(key, sizeof key);
     return SG_EXIT_OK;
 }

@@ -16,8 +16,8 @@ struct sg_access_log {
     pthread_t thread;
     pthread_mutex_t lock;
     pthread_cond_t ready;
-    sg_buf_t waiting;           /* lines that are not written yet */
-    int fd;                     /* the file; -1 = off */
+    sg_buf_t waiting; /* lines that are not written yet */
+    int fd;           /* the file; -1 = off */
     bool stopping;
     atomic_bool on;
     atomic_uint_fast64_t dropped;
@@ -52,7 +52,7 @@ static void *run(void *arg)
         sg_buf_t full = log->waiting;
         log->waiting = batch;
         batch = full;
-        int fd = log->fd < 0 ? -1 : dup(log->fd);    /* a reopen may close it while this one is being written */
+        int fd = log->fd < 0 ? -1 : dup(log->fd); /* a reopen may close it while this one is being written */
         (void)pthread_mutex_unlock(&log->lock);
         if (fd >= 0) {
             write_all(fd, sg_buf_str(&batch));

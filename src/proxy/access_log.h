@@ -1,4 +1,5 @@
-/* access_log.h - one JSON line per request, written by a thread of its own so that no worker waits for a disk or a pipe. */
+/* access_log.h - one JSON line per request, written by a thread of its own so that no worker waits for a disk
+ * or a pipe. */
 #ifndef SG_PROXY_ACCESS_LOG_H
 #define SG_PROXY_ACCESS_LOG_H
 
@@ -9,12 +10,14 @@
 
 typedef struct sg_access_log sg_access_log_t;
 
-/* where: "stdout", "off", or an absolute path (opened for appending). NULL with a sentence when it cannot be opened. */
+/* where: "stdout", "off", or an absolute path (opened for appending). NULL with a sentence when it cannot be
+ * opened. */
 sg_access_log_t *sg_access_log_new(const char *where, sg_why_t *why);
 /* Writes what is left, then ends the thread. */
 void sg_access_log_free(sg_access_log_t *log);
 bool sg_access_log_is_on(const sg_access_log_t *log);
-/* Whole lines, each with its newline. Any thread; copies. When the writer is 8 MiB behind, lines are dropped, and counted. */
+/* Whole lines, each with its newline. Any thread; copies. When the writer is 8 MiB behind, lines are dropped,
+ * and counted. */
 void sg_access_log_write(sg_access_log_t *log, sg_str_t lines);
 /* Open the path again (USR1), or another one (reload). On failure the old file stays. Any thread. */
 SG_MUST sg_err_t sg_access_log_reopen(sg_access_log_t *log, const char *where, sg_why_t *why);

@@ -2,7 +2,7 @@
 #include "base/clock.h"
 #include "proxy/exchange.h"
 
-/* --- decisions ---------------------------------------------------------------------------------------------- */
+/* --- decisions --------------------------------------------------------------------------------------- */
 
 static bool limit_allowed(const sg_exchange_t *ex, size_t i)
 {
@@ -38,7 +38,7 @@ void sg_account_decisions(sg_exchange_t *ex)
     }
 }
 
-/* --- the result ------------------------------------------------------------------------------------------------ */
+/* --- the result -------------------------------------------------------------------------------------- */
 
 static sg_result_t result_of_refusal(const sg_refusal_t *why)
 {
@@ -62,14 +62,15 @@ static const char *error_of(const sg_exchange_t *ex, sg_result_t result)
 {
     if (result == SG_RESULT_ABORTED)
         return "client_gone";
-    if (ex->refusal == sg_refusal(SG_REFUSE_BAD_KEY) || ex->refusal == sg_refusal(SG_REFUSE_TOO_MANY_BAD_KEYS))
+    if (ex->refusal == sg_refusal(SG_REFUSE_BAD_KEY) ||
+        ex->refusal == sg_refusal(SG_REFUSE_TOO_MANY_BAD_KEYS))
         return sg_id_err_name(ex->id_err);
     if (ex->refusal)
         return ex->refusal->word;
     return ex->upstream_cut ? "upstream_cut" : NULL;
 }
 
-/* --- the access log: JSON with OpenTelemetry's attribute names -------------------------------------------------- */
+/* --- the access log: JSON with OpenTelemetry's attribute names --------------------------------------- */
 
 static void log_str(sg_buf_t *b, const char *name, sg_str_t v)
 {
@@ -164,8 +165,8 @@ static void log_line(const sg_exchange_t *ex, sg_result_t result, int64_t durati
     char when[SG_RFC3339_BYTES];
     const char *error = error_of(ex, result);
     sg_clock_rfc3339(sg_clock_wall_us(), when);
-    sg_buf_printf(b, "{\"timestamp\":\"%s\",\"trace_id\":\"%s\",\"span_id\":\"%s\",\"trace_flags\":\"%s\"", when,
-                  ex->trace.trace_id, ex->trace.span_id, ex->trace.flags);
+    sg_buf_printf(b, "{\"timestamp\":\"%s\",\"trace_id\":\"%s\",\"span_id\":\"%s\",\"trace_flags\":\"%s\"",
+                  when, ex->trace.trace_id, ex->trace.span_id, ex->trace.flags);
     log_request(b, ex);
     if (error)
         log_str(b, "error.type", sg_str(error));

@@ -55,8 +55,9 @@ static bool find_route(sg_exchange_t *ex)
     const sg_route_t *route = ex->match.route;
     if (!route) {
         /* The odd spelling of a path that has a route must not tell more than the plain one. */
-        sg_exchange_refuse_why(ex, ex->target.odd ? SG_REFUSE_ODD_PATH
-                                   : ex->match.allow ? SG_REFUSE_METHOD_NOT_ALLOWED : SG_REFUSE_NO_ROUTE);
+        sg_exchange_refuse_why(ex, ex->target.odd    ? SG_REFUSE_ODD_PATH
+                                   : ex->match.allow ? SG_REFUSE_METHOD_NOT_ALLOWED
+                                                     : SG_REFUSE_NO_ROUTE);
         return false;
     }
     if (ex->target.odd && !route->odd_paths_pass) {
@@ -70,7 +71,7 @@ static bool find_route(sg_exchange_t *ex)
     return true;
 }
 
-/* --- limits ------------------------------------------------------------------------------------------- */
+/* --- limits ------------------------------------------------------------------------------------------ */
 
 static void decided(sg_exchange_t *ex);
 
@@ -123,8 +124,9 @@ void sg_exchange_release_slots(sg_exchange_t *ex)
 
 static bool slots_were_taken(const sg_exchange_t *ex)
 {
-    return ex->answer.verdict.allowed && (ex->answer.source == SG_FROM_STORE || ex->answer.source == SG_FROM_LOCAL) &&
-           ex->check.cost > 0 && has_slots(ex);
+    return ex->answer.verdict.allowed &&
+           (ex->answer.source == SG_FROM_STORE || ex->answer.source == SG_FROM_LOCAL) && ex->check.cost > 0 &&
+           has_slots(ex);
 }
 
 static void decided_route(sg_exchange_t *ex)
@@ -138,7 +140,8 @@ static void decided_route(sg_exchange_t *ex)
     if (ex->answer.verdict.allowed)
         sg_exchange_forward(ex);
     else
-        sg_exchange_refuse_why(ex, ex->answer.source == SG_FROM_CLOSED ? SG_REFUSE_STORE_AWAY : SG_REFUSE_LIMITED);
+        sg_exchange_refuse_why(ex, ex->answer.source == SG_FROM_CLOSED ? SG_REFUSE_STORE_AWAY
+                                                                       : SG_REFUSE_LIMITED);
 }
 
 /* Bad keys: over the limit of failures the answer is 429, and it says nothing about the key. */
@@ -190,12 +193,13 @@ static void check_limits(sg_exchange_t *ex)
     ask_store(ex);
 }
 
-/* --- identity --------------------------------------------------------------------------------------------- */
+/* --- identity ---------------------------------------------------------------------------------------- */
 
 static void identify(sg_exchange_t *ex)
 {
-    ex->id_err = sg_identity_resolve(&ex->config->identity, ex->match.route->auth, &ex->rq->fields, &ex->target, &ex->client,
-                                     sg_clock_wall_us(), ex->rq->arena, &ex->identity);
+    ex->id_err =
+        sg_identity_resolve(&ex->config->identity, ex->match.route->auth, &ex->rq->fields, &ex->target,
+                            &ex->client, sg_clock_wall_us(), ex->rq->arena, &ex->identity);
     switch (ex->id_err) {
     case SG_ID_OK: check_limits(ex); break;
     case SG_ID_MISSING: sg_exchange_refuse_why(ex, SG_REFUSE_NO_KEY); break;
@@ -216,7 +220,8 @@ static void name_request(sg_exchange_t *ex)
 {
     const sg_request_t *rq = ex->rq;
     const sg_field_t *id = sg_fields_get(&rq->fields, SG_STR("X-Request-Id"));
-    ex->client = sg_client_addr(&ex->config->identity, rq->peer_is_unix ? NULL : &rq->peer, &rq->fields, &ex->peer_trusted);
+    ex->client = sg_client_addr(&ex->config->identity, rq->peer_is_unix ? NULL : &rq->peer, &rq->fields,
+                                &ex->peer_trusted);
     sg_random_id(ex->lease);
     ex->request_id = ex->peer_trusted && id && is_clean_id(id->value) ? id->value : sg_str(ex->lease);
     const sg_field_t *tp = sg_fields_get(&ex->rq->fields, SG_STR("traceparent"));

@@ -7,9 +7,11 @@ enum { LOG_LINES_BYTES = 1024 * 1024 };
 
 /* From (row) to (bit): what moves are possible. */
 static const unsigned moves[] = {
-    [SG_EX_NEW] = 1u << SG_EX_LIMITING | 1u << SG_EX_SENDING | 1u << SG_EX_REFUSING | 1u << SG_EX_RELAYING | 1u << SG_EX_DONE,
+    [SG_EX_NEW] = 1u << SG_EX_LIMITING | 1u << SG_EX_SENDING | 1u << SG_EX_REFUSING | 1u << SG_EX_RELAYING |
+                  1u << SG_EX_DONE,
     [SG_EX_LIMITING] = 1u << SG_EX_SENDING | 1u << SG_EX_REFUSING | 1u << SG_EX_RELAYING | 1u << SG_EX_DONE,
-    [SG_EX_SENDING] = 1u << SG_EX_SENDING | 1u << SG_EX_WAITING | 1u << SG_EX_RELAYING | 1u << SG_EX_REFUSING | 1u << SG_EX_DONE,
+    [SG_EX_SENDING] = 1u << SG_EX_SENDING | 1u << SG_EX_WAITING | 1u << SG_EX_RELAYING |
+                      1u << SG_EX_REFUSING | 1u << SG_EX_DONE,
     [SG_EX_WAITING] = 1u << SG_EX_SENDING | 1u << SG_EX_RELAYING | 1u << SG_EX_REFUSING | 1u << SG_EX_DONE,
     [SG_EX_RELAYING] = 1u << SG_EX_DONE,
     [SG_EX_REFUSING] = 1u << SG_EX_DONE,
@@ -19,7 +21,8 @@ static const unsigned moves[] = {
 void sg_exchange_go(sg_exchange_t *ex, sg_ex_state_t to)
 {
     if (!(moves[ex->state] & 1u << to)) {
-        sg_log(SG_LOG_ERROR, "impossible move of an exchange", SG_F_I64("from", ex->state), SG_F_I64("to", to));
+        sg_log(SG_LOG_ERROR, "impossible move of an exchange", SG_F_I64("from", ex->state),
+               SG_F_I64("to", to));
         sg_magic_failed(__FILE__, __LINE__, "move of an exchange");
     }
     ex->state = to;
@@ -41,7 +44,7 @@ void sg_exchange_vars(const sg_exchange_t *ex, sg_vars_t *out)
     };
 }
 
-/* --- what the server calls ----------------------------------------------------------------------------------- */
+/* --- what the server calls --------------------------------------------------------------------------- */
 
 static sg_exchange_t *exchange_of(sg_request_t *rq)
 {
@@ -119,7 +122,7 @@ static void done(sg_request_t *rq, bool complete)
 
 const sg_handler_t sg_proxy_handler = {begin, body, body_end, pull, gone, done};
 
-/* --- the proxy --------------------------------------------------------------------------------------------------- */
+/* --- the proxy --------------------------------------------------------------------------------------- */
 
 static void flush_log(void *arg)
 {

@@ -3,9 +3,18 @@
 
 #include "proxy/exchange.h"
 
-/* Fields that the gateway says itself. What a client writes under these names, or under their `_` twins, never passes as it came. */
-static const char *const own_fields[] = {"Host", "Content-Length", "Expect", "X-Forwarded-For", "X-Forwarded-Proto",
-                                         "X-Forwarded-Host", "X-Request-Id", "traceparent", "Via", NULL};
+/* Fields that the gateway says itself. What a client writes under these names, or under their `_` twins,
+ * never passes as it came. */
+static const char *const own_fields[] = {"Host",
+                                         "Content-Length",
+                                         "Expect",
+                                         "X-Forwarded-For",
+                                         "X-Forwarded-Proto",
+                                         "X-Forwarded-Host",
+                                         "X-Request-Id",
+                                         "traceparent",
+                                         "Via",
+                                         NULL};
 
 static void add(sg_exchange_t *ex, sg_fields_t *fs, const char *name, sg_str_t value)
 {
@@ -25,7 +34,8 @@ static bool is_twin(const sg_exchange_t *ex, sg_str_t name)
             return true;
     const sg_identity_conf_t *conf = &ex->config->identity;
     for (size_t i = 0; i < conf->source_count; i++)
-        if (conf->sources[i].kind != SG_KEY_FROM_QUERY && sg_field_is_underscore_twin(name, conf->sources[i].name))
+        if (conf->sources[i].kind != SG_KEY_FROM_QUERY &&
+            sg_field_is_underscore_twin(name, conf->sources[i].name))
             return true;
     return false;
 }
@@ -44,8 +54,9 @@ static sg_str_t joined(sg_exchange_t *ex, const sg_fields_t *fs, const char *nam
 {
     sg_str_t all = {NULL, 0};
     SG_FIELDS_EACH(f, fs)
-        if (sg_str_ieq(f->name, sg_str(name)))
-            all = all.n ? sg_arena_printf(ex->rq->arena, "%.*s, %.*s", SG_STR_ARG(all), SG_STR_ARG(f->value)) : f->value;
+    if (sg_str_ieq(f->name, sg_str(name)))
+        all = all.n ? sg_arena_printf(ex->rq->arena, "%.*s, %.*s", SG_STR_ARG(all), SG_STR_ARG(f->value))
+                    : f->value;
     return all;
 }
 
@@ -86,7 +97,8 @@ static void add_own(sg_exchange_t *ex, sg_fields_t *fs)
     if (ex->rq->upload == SG_UPLOAD_CHUNKED)
         add(ex, fs, "Transfer-Encoding", SG_STR("chunked"));
     else if (ex->rq->upload == SG_UPLOAD_LENGTH)
-        add(ex, fs, "Content-Length", sg_arena_printf(ex->rq->arena, "%llu", (unsigned long long)ex->rq->upload_length));
+        add(ex, fs, "Content-Length",
+            sg_arena_printf(ex->rq->arena, "%llu", (unsigned long long)ex->rq->upload_length));
 }
 
 void sg_exchange_edit_fields(sg_exchange_t *ex, sg_fields_t *fs, const sg_field_edit_t *e)
@@ -99,7 +111,8 @@ void sg_exchange_edit_fields(sg_exchange_t *ex, sg_fields_t *fs, const sg_field_
     sg_exchange_vars(ex, &vars);
     for (size_t i = 0; i < e->set_count; i++) {
         sg_fields_remove(fs, e->set[i].name);
-        sg_fields_add(fs, ex->rq->arena, e->set[i].name, sg_vars_expand(&vars, e->set[i].value, ex->rq->arena));
+        sg_fields_add(fs, ex->rq->arena, e->set[i].name,
+                      sg_vars_expand(&vars, e->set[i].value, ex->rq->arena));
     }
 }
 
@@ -128,7 +141,7 @@ static sg_str_t target_text(sg_exchange_t *ex, sg_str_t query, bool has_query)
 static void copy_fields(sg_exchange_t *ex, sg_fields_t *fs)
 {
     SG_FIELDS_EACH(f, &ex->rq->fields)
-        sg_fields_add(fs, ex->rq->arena, f->name, f->value);
+    sg_fields_add(fs, ex->rq->arena, f->name, f->value);
     sg_fields_strip_hops(fs, own_fields);
     for (const char *const *name = own_fields; *name; name++)
         sg_fields_remove(fs, sg_str(*name));
@@ -147,6 +160,6 @@ void sg_forward_head(sg_exchange_t *ex, const sg_target_conf_t *target, sg_buf_t
     if (!sg_fields_get(&fs, SG_STR("Host")))
         add(ex, &all, "Host", target_host(ex, target));
     SG_FIELDS_EACH(f, &fs)
-        sg_fields_add(&all, ex->rq->arena, f->name, f->value);
+    sg_fields_add(&all, ex->rq->arena, f->name, f->value);
     sg_head_write(out, ex->rq->method, target_text(ex, query, has_query), &all);
 }

@@ -1,4 +1,5 @@
-/* proxy.h - the exchange: a request and its response on their way through the gateway. One proxy per worker, one thread. */
+/* proxy.h - the exchange: a request and its response on their way through the gateway. One proxy per worker,
+ * one thread. */
 #ifndef SG_PROXY_PROXY_H
 #define SG_PROXY_PROXY_H
 
@@ -12,7 +13,7 @@ typedef struct sg_proxy sg_proxy_t;
 typedef struct {
     sg_loop_t *loop;
     sg_config_t *config;
-    sg_store_t *store;              /* these four outlive the proxy */
+    sg_store_t *store; /* these four outlive the proxy */
     sg_upstreams_t *upstreams;
     sg_metrics_block_t *metrics;
     sg_access_log_t *log;

@@ -1,4 +1,5 @@
-/* relay.c - to the upstream and back: a connection, the request out, the answer in, with back-pressure both ways. */
+/* relay.c - to the upstream and back: a connection, the request out, the answer in, with back-pressure both
+ * ways. */
 #include "base/clock.h"
 #include "base/magic.h"
 #include "proxy/exchange.h"
@@ -14,7 +15,7 @@ static const sg_upstream_conf_t *upstream_of(const sg_exchange_t *ex)
     return ex->match.route->upstream;
 }
 
-/* --- endings --------------------------------------------------------------------------------------------- */
+/* --- endings ----------------------------------------------------------------------------------------- */
 
 static void count_upstream(sg_exchange_t *ex, sg_up_outcome_t outcome)
 {
@@ -65,7 +66,7 @@ static void fail(sg_exchange_t *ex, sg_up_outcome_t outcome, sg_refuse_t why)
     sg_exchange_refuse_why(ex, why);
 }
 
-/* --- time-outs --------------------------------------------------------------------------------------------- */
+/* --- time-outs --------------------------------------------------------------------------------------- */
 
 static int64_t first_byte_us(const sg_exchange_t *ex)
 {
@@ -79,7 +80,7 @@ static int64_t patience_us(const sg_exchange_t *ex)
     if (ex->state == SG_EX_WAITING)
         return first_byte_us(ex);
     if (ex->state == SG_EX_SENDING && ex->sent == sg_buf_len(&ex->out))
-        return ex->config->server.idle_timeout_us;      /* for the client's body */
+        return ex->config->server.idle_timeout_us; /* for the client's body */
     return upstream_of(ex)->idle_timeout_us;
 }
 
@@ -88,7 +89,8 @@ static void on_timer(void *arg)
     sg_exchange_t *ex;
     SG_MAGIC_CAST(ex, arg, SG_EXCHANGE_MAGIC);
     int64_t due_us = ex->active_us + patience_us(ex);
-    if (ex->paused || sg_loop_now_us(ex->proxy->loop) < due_us) {      /* bytes moved meanwhile, or the client is the slow one */
+    if (ex->paused ||
+        sg_loop_now_us(ex->proxy->loop) < due_us) { /* bytes moved meanwhile, or the client is the slow one */
         if (ex->paused)
             due_us = sg_loop_now_us(ex->proxy->loop) + patience_us(ex);
         sg_timer_at(ex->proxy->loop, &ex->timer, due_us, on_timer, ex);
@@ -114,7 +116,7 @@ static void expect_progress(sg_exchange_t *ex)
     sg_timer_at(ex->proxy->loop, &ex->timer, ex->active_us + patience_us(ex), on_timer, ex);
 }
 
-/* --- attempts ------------------------------------------------------------------------------------------------ */
+/* --- attempts ---------------------------------------------------------------------------------------- */
 
 static bool may_replay(const sg_exchange_t *ex)
 {
@@ -139,8 +141,8 @@ static void again(sg_exchange_t *ex, bool fresh)
     dial(ex, fresh);
 }
 
-/* The connection broke before a byte of the answer. A kept connection that its upstream closed meanwhile is nobody's fault: that one
- * retry is free. */
+/* The connection broke before a byte of the answer. A kept connection that its upstream closed meanwhile is
+ * nobody's fault: that one retry is free. */
 static void broken(sg_exchange_t *ex, sg_up_outcome_t outcome, sg_refuse_t why)
 {
     bool stale = ex->conn && sg_conn_reused(ex->conn) && !ex->stale_retry_done;
@@ -192,7 +194,7 @@ static void connected(sg_exchange_t *ex, sg_conn_t *conn)
     ex->target_text = sg_arena_strndup(ex->rq->arena, sg_str(target->url));
     ex->attempts++;
     sg_count_upstream_attempt(ex->proxy->metrics, upstream_of(ex)->metric);
-    sg_buf_t body = ex->out;        /* what has come of the body goes behind the head */
+    sg_buf_t body = ex->out; /* what has come of the body goes behind the head */
     sg_buf_init(&ex->out, OUT_BYTES);
     sg_forward_head(ex, target, &ex->out);
     ex->head_len = sg_buf_len(&ex->out);
@@ -202,7 +204,7 @@ static void connected(sg_exchange_t *ex, sg_conn_t *conn)
     expect_progress(ex);
     if (ex->upload_done)
         flush(ex);
-    else                            /* the first bytes of the body go out with the head */
+    else /* the first bytes of the body go out with the head */
         sg_defer(ex->proxy->loop, &ex->flush_task, on_flush_task, ex);
 }
 
@@ -224,7 +226,8 @@ static void on_dial(void *arg, sg_err_t err, sg_conn_t *conn, const char *text)
     }
     ex->target_index = sg_dial_target_index(ex->dial);
     sg_log(SG_LOG_INFO, "upstream connection failed", SG_F_STR("upstream", upstream_of(ex)->name),
-           SG_F_STR("target", sg_dial_target(ex->dial)->url), SG_F_STR("error", sg_err_name(err)), SG_F_STR("detail", text));
+           SG_F_STR("target", sg_dial_target(ex->dial)->url), SG_F_STR("error", sg_err_name(err)),
+           SG_F_STR("detail", text));
     ex->dial = NULL;
     sg_upstream_report(ex->proxy->upstreams, upstream_of(ex), ex->target_index, false);
     ex->tried |= UINT64_C(1) << (ex->target_index & 63);
@@ -234,7 +237,10 @@ static void on_dial(void *arg, sg_err_t err, sg_conn_t *conn, const char *text)
 
 static void dial(sg_exchange_t *ex, bool fresh)
 {
-    sg_dial_request_t req = {.upstream = upstream_of(ex), .hash_key = sg_str(ex->identity.tag), .tried = ex->tried, .fresh = fresh};
+    sg_dial_request_t req = {.upstream = upstream_of(ex),
+                             .hash_key = sg_str(ex->identity.tag),
+                             .tried = ex->tried,
+                             .fresh = fresh};
     sg_conn_t *conn = NULL;
     sg_err_t err = sg_upstream_dial(ex->proxy->upstreams, &req, &conn, &ex->dial, on_dial, ex);
     if (err == SG_OK)
@@ -258,12 +264,13 @@ void sg_exchange_forward(sg_exchange_t *ex)
     sg_buf_init(&ex->out, OUT_BYTES);
     sg_buf_init(&ex->down, DOWN_BYTES);
     sg_buf_init(&ex->head_in, SG_RESPONSE_HEAD_MAX + SG_SCRATCH_BYTES);
-    ex->upload_done = rq->upload == SG_UPLOAD_NONE || (rq->upload == SG_UPLOAD_LENGTH && rq->upload_length == 0);
+    ex->upload_done =
+        rq->upload == SG_UPLOAD_NONE || (rq->upload == SG_UPLOAD_LENGTH && rq->upload_length == 0);
     ex->upstream_begun_us = sg_clock_mono_us();
     dial(ex, false);
 }
 
-/* --- out ------------------------------------------------------------------------------------------------------ */
+/* --- out --------------------------------------------------------------------------------------------- */
 
 static size_t unsent(const sg_exchange_t *ex)
 {
@@ -296,7 +303,7 @@ static void flush(sg_exchange_t *ex)
         sg_err_t err = sg_conn_send(ex->conn, ex->out.data + ex->out.start + ex->sent, unsent(ex), &n);
         if (err == SG_ERR_AGAIN)
             break;
-        if (err) {      /* it may have answered before it closed (RFC 9112 section 9.5): look before giving up */
+        if (err) { /* it may have answered before it closed (RFC 9112 section 9.5): look before giving up */
             receive(ex);
             if (ex->conn && (ex->state == SG_EX_SENDING || ex->state == SG_EX_WAITING))
                 broken(ex, SG_UP_RESET, SG_REFUSE_UPSTREAM_RESET);
@@ -361,7 +368,7 @@ void sg_relay_body_end(sg_exchange_t *ex)
         flush(ex);
 }
 
-/* --- in --------------------------------------------------------------------------------------------------------- */
+/* --- in ---------------------------------------------------------------------------------------------- */
 
 /* The whole answer is here. */
 static void finished(sg_exchange_t *ex, bool clean)
@@ -397,8 +404,10 @@ static bool feed(sg_exchange_t *ex, sg_str_t in)
 
 static bool status_is_retried(const sg_exchange_t *ex)
 {
-    unsigned bit = ex->head.status == 502 ? SG_RETRY_502 : ex->head.status == 503 ? SG_RETRY_503
-                   : ex->head.status == 504 ? SG_RETRY_504 : 0;
+    unsigned bit = ex->head.status == 502   ? SG_RETRY_502
+                   : ex->head.status == 503 ? SG_RETRY_503
+                   : ex->head.status == 504 ? SG_RETRY_504
+                                            : 0;
     return upstream_of(ex)->retry_on & bit && ex->attempts <= upstream_of(ex)->retries && ex->replayable &&
            sg_method_is_idempotent(ex->method);
 }
@@ -407,7 +416,7 @@ static bool status_is_retried(const sg_exchange_t *ex)
 static void keep_head(sg_exchange_t *ex)
 {
     SG_FIELDS_EACH(f, &ex->head.fields)
-        *f = (sg_field_t){sg_arena_str(ex->rq->arena, f->name), sg_arena_str(ex->rq->arena, f->value)};
+    *f = (sg_field_t){sg_arena_str(ex->rq->arena, f->name), sg_arena_str(ex->rq->arena, f->value)};
 }
 
 static void head_complete(sg_exchange_t *ex, sg_str_t rest)
@@ -426,7 +435,7 @@ static void head_complete(sg_exchange_t *ex, sg_str_t rest)
     if (ex->body.done || ex->head.body == SG_BODY_NONE) {
         finished(ex, rest.n == 0);
     } else if (!feed(ex, rest)) {
-        count_upstream(ex, SG_UP_PROTOCOL);     /* the client has nothing yet, but the answer cannot be saved */
+        count_upstream(ex, SG_UP_PROTOCOL); /* the client has nothing yet, but the answer cannot be saved */
         drop_conn(ex);
         ex->upstream_cut = true;
     }
@@ -445,8 +454,11 @@ static bool take_head(sg_exchange_t *ex, sg_str_t in, size_t *used)
     ex->head_seen = 0;
     bool interim = err == SG_OK && ex->head.status < 200;
     if (err || ex->head.status == 101 || (interim && ++ex->interim > INTERIM_MAX)) {
-        sg_log(SG_LOG_INFO, "upstream's answer is not valid HTTP", SG_F_STR("upstream", upstream_of(ex)->name),
-               SG_F_STR("target", ex->target_text), SG_F_STR("reason", why ? why : interim ? "interim" : "too_large"));
+        sg_log(SG_LOG_INFO, "upstream's answer is not valid HTTP",
+               SG_F_STR("upstream", upstream_of(ex)->name), SG_F_STR("target", ex->target_text),
+               SG_F_STR("reason", why       ? why
+                                  : interim ? "interim"
+                                            : "too_large"));
         fail(ex, SG_UP_PROTOCOL, SG_REFUSE_UPSTREAM_PROTOCOL);
         return false;
     }
@@ -472,7 +484,7 @@ static void take_answer(sg_exchange_t *ex, sg_str_t in)
     }
     if (!ex->conn)
         return;
-    sg_str_t rest = in;     /* an incomplete head: kept, without the interim heads before it */
+    sg_str_t rest = in; /* an incomplete head: kept, without the interim heads before it */
     if (kept)
         sg_buf_consume(&ex->head_in, sg_buf_len(&ex->head_in) - rest.n);
     else
@@ -511,7 +523,8 @@ static void ended(sg_exchange_t *ex, sg_err_t err)
 static void receive(sg_exchange_t *ex)
 {
     sg_proxy_t *p = ex->proxy;
-    for (int round = 0; round < 2 && ex->conn; round++) {   /* bounded, so that one fast upstream does not starve the rest */
+    for (int round = 0; round < 2 && ex->conn;
+         round++) { /* bounded, so that one fast upstream does not starve the rest */
         size_t n;
         ex->paused = sg_buf_len(&ex->down) >= SG_RELAY_HIGH;
         if (ex->paused)

@@ -12,7 +12,7 @@ static void add_seconds(sg_exchange_t *ex, const char *name, int64_t s)
     add(ex, name, sg_arena_printf(ex->rq->arena, "%lld", (long long)s));
 }
 
-/* --- fields that every answer may carry ------------------------------------------------------------------ */
+/* --- fields that every answer may carry -------------------------------------------------------------- */
 
 static bool has_verdict(const sg_exchange_t *ex)
 {
@@ -52,7 +52,7 @@ static void send_reply(sg_exchange_t *ex)
     sg_request_reply(ex->rq, &ex->reply);
 }
 
-/* --- refusals ------------------------------------------------------------------------------------------------ */
+/* --- refusals ---------------------------------------------------------------------------------------- */
 
 static void add_violated(sg_exchange_t *ex, sg_problem_t *p)
 {
@@ -65,7 +65,8 @@ static void add_violated(sg_exchange_t *ex, sg_problem_t *p)
 
 static void add_retry_after(sg_exchange_t *ex)
 {
-    int64_t s = has_verdict(ex) ? sg_retry_after_s(ex->limits, &ex->answer.verdict) : (ex->answer.retry_us + 999999) / 1000000;
+    int64_t s = has_verdict(ex) ? sg_retry_after_s(ex->limits, &ex->answer.verdict)
+                                : (ex->answer.retry_us + 999999) / 1000000;
     if (!has_verdict(ex) && s < 1)
         s = 1;
     if (s > 0)
@@ -122,12 +123,12 @@ void sg_exchange_refuse_why(sg_exchange_t *ex, sg_refuse_t why)
     sg_exchange_refuse(ex, sg_refusal(why));
 }
 
-/* --- answers ---------------------------------------------------------------------------------------------------- */
+/* --- answers ----------------------------------------------------------------------------------------- */
 
 static void copy_fields(sg_exchange_t *ex, const sg_fields_t *from)
 {
     SG_FIELDS_EACH(f, from)
-        sg_fields_add(&ex->fields, ex->rq->arena, f->name, f->value);
+    sg_fields_add(&ex->fields, ex->rq->arena, f->name, f->value);
 }
 
 void sg_reply_local(sg_exchange_t *ex)
@@ -136,9 +137,11 @@ void sg_reply_local(sg_exchange_t *ex)
     ex->status = r->respond_status;
     copy_fields(ex, &r->respond_fields);
     finish_fields(ex);
-    ex->reply.kind = ex->status == 204 || ex->status == 205 || ex->status == 304 ? SG_ANSWER_BARE : SG_ANSWER_BYTES;
+    ex->reply.kind =
+        ex->status == 204 || ex->status == 205 || ex->status == 304 ? SG_ANSWER_BARE : SG_ANSWER_BYTES;
     ex->reply.bytes = r->respond_body;
-    ex->response_bytes = ex->method == SG_METHOD_HEAD || ex->reply.kind == SG_ANSWER_BARE ? 0 : r->respond_body.n;
+    ex->response_bytes =
+        ex->method == SG_METHOD_HEAD || ex->reply.kind == SG_ANSWER_BARE ? 0 : r->respond_body.n;
     send_reply(ex);
 }
 

@@ -30,7 +30,7 @@ void sg_admission_free(sg_admission_t *a)
     if (!a)
         return;
     peer_t *p, *next;
-    HASH_ITER(hh, a->peers, p, next) {
+    HASH_ITER (hh, a->peers, p, next) {
         HASH_DEL(a->peers, p);
         sg_free(p);
     }
@@ -67,7 +67,8 @@ static void leave_peer(sg_admission_t *a, const sg_addr_t *peer)
     (void)pthread_mutex_unlock(&a->lock);
 }
 
-bool sg_admission_enter(sg_admission_t *a, const sg_addr_t *peer, int64_t max_total, int64_t max_per_ip, bool *counted)
+bool sg_admission_enter(sg_admission_t *a, const sg_addr_t *peer, int64_t max_total, int64_t max_per_ip,
+                        bool *counted)
 {
     *counted = false;
     int64_t before = atomic_fetch_add(&a->total, 1);

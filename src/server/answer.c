@@ -33,13 +33,14 @@ static ssize_t on_pull_nothing(void *cls, uint64_t pos, char *out, size_t max)
     return MHD_CONTENT_READER_END_WITH_ERROR;
 }
 
-/* HEAD and 304 whose length nobody knows. libmicrohttpd 0.9 would announce chunks and then send some: its HTTP/1.0 mode writes no
- * framing at all, and closes. */
+/* HEAD and 304 whose length nobody knows. libmicrohttpd 0.9 would announce chunks and then send some: its
+ * HTTP/1.0 mode writes no framing at all, and closes. */
 static struct MHD_Response *make_bare(unsigned status)
 {
     if (status < 200 || status == 204 || status == 205)
         return MHD_create_response_from_buffer(0, NULL, MHD_RESPMEM_PERSISTENT);
-    struct MHD_Response *r = MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, 1024, on_pull_nothing, NULL, NULL);
+    struct MHD_Response *r =
+        MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, 1024, on_pull_nothing, NULL, NULL);
 #if !SG_MHD_STRICT
     if (r)
         (void)MHD_set_response_options(r, MHD_RF_HTTP_1_0_COMPATIBLE_STRICT, MHD_RO_END);
@@ -52,15 +53,15 @@ static struct MHD_Response *make(sg_live_t *live)
     const sg_reply_t *reply = &live->reply;
     switch (reply->kind) {
     case SG_ANSWER_BYTES:
-        return MHD_create_response_from_buffer(reply->bytes.n, (void *)(uintptr_t)reply->bytes.p, MHD_RESPMEM_PERSISTENT);
+        return MHD_create_response_from_buffer(reply->bytes.n, (void *)(uintptr_t)reply->bytes.p,
+                                               MHD_RESPMEM_PERSISTENT);
     case SG_ANSWER_LENGTH:
         return MHD_create_response_from_callback(reply->length, PULL_BYTES, on_pull, live, NULL);
     case SG_ANSWER_CHUNKED:
         return MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, PULL_BYTES, on_pull, live, NULL);
     case SG_ANSWER_HEAD:
         return MHD_create_response_from_callback(reply->length, 1024, on_pull_nothing, NULL, NULL);
-    case SG_ANSWER_BARE:
-        return make_bare(reply->status);
+    case SG_ANSWER_BARE: return make_bare(reply->status);
     }
     return NULL;
 }
@@ -77,13 +78,14 @@ static bool add_fields(sg_live_t *live, struct MHD_Response *r)
 {
     if (live->reply.fields)
         SG_FIELDS_EACH(f, live->reply.fields)
-            if (!add_field(r, live->rq.arena, f)) {
-                sg_log(SG_LOG_WARN, "the HTTP library refused a response field", SG_F_VIEW("field", f->name));
-                return false;
-            }
+    if (!add_field(r, live->rq.arena, f)) {
+        sg_log(SG_LOG_WARN, "the HTTP library refused a response field", SG_F_VIEW("field", f->name));
+        return false;
+    }
     bool close = live->reply.close || live->close || live->client->server->draining;
 #if !SG_MHD_STRICT
-    /* Bare LF in chunk framing cannot be seen above this library: nothing that follows such a body is believed. */
+    /* Bare LF in chunk framing cannot be seen above this library: nothing that follows such a body is
+     * believed. */
     close = close || live->rq.upload == SG_UPLOAD_CHUNKED;
 #endif
     return !close || MHD_add_response_header(r, "Connection", "close") == MHD_YES;

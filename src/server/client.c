@@ -11,9 +11,9 @@
 #include "http/problem.h"
 
 enum { TARGET_MAX = 1024 * 1024 };
-/* How long, and for how many bytes, a closed connection's unread input is taken and dropped, so that no reset overtakes
- * the answer. */
-#define LINGER_US INT64_C(2000000)
+/* How long, and for how many bytes, a closed connection's unread input is taken and dropped, so that no reset
+ * overtakes the answer. */
+#define LINGER_US    INT64_C(2000000)
 #define LINGER_BYTES (8 * 1024 * 1024)
 
 typedef struct {
@@ -75,7 +75,7 @@ static void linger(sg_client_t *c)
 void sg_lingerers_free(sg_server_t *s)
 {
     SG_LIST_EACH(l, &s->lingerers)
-        lingerer_end(SG_OWNER(l, lingerer_t, link));
+    lingerer_end(SG_OWNER(l, lingerer_t, link));
 }
 
 /* --- deadlines --------------------------------------------------------------------------------------- */
@@ -102,7 +102,8 @@ void sg_client_write_raw(sg_client_t *c, const sg_refusal_t *why)
     sg_buf_init(&out, 8192);
     sg_problem_write(&body, &(sg_problem_t){.status = why->status, .detail = why->detail});
     sg_buf_printf(&out,
-                  "HTTP/1.1 %u %s\r\nContent-Type: application/problem+json\r\nContent-Length: %zu\r\nConnection: close\r\n\r\n",
+                  "HTTP/1.1 %u %s\r\nContent-Type: application/problem+json\r\nContent-Length: "
+                  "%zu\r\nConnection: close\r\n\r\n",
                   why->status, sg_status_phrase(why->status), sg_buf_len(&body));
     sg_buf_str_add(&out, sg_buf_str(&body));
     if (send(c->fd, out.data + out.start, sg_buf_len(&out), MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
@@ -111,7 +112,8 @@ void sg_client_write_raw(sg_client_t *c, const sg_refusal_t *why)
     sg_buf_deinit(&out);
 }
 
-/* The head did not come in time. A client that has begun one is told; one that sent nothing is just closed. */
+/* The head did not come in time. A client that has begun one is told; one that sent nothing is just closed.
+ */
 static void head_late(void *arg)
 {
     sg_client_t *c = arg;
@@ -133,7 +135,7 @@ void sg_client_expect_head(sg_client_t *c)
     sg_timer_in(c->server->loop, &c->deadline, wait_us, head_late, c);
 }
 
-/* --- life ------------------------------------------------------------------------------------------------ */
+/* --- life -------------------------------------------------------------------------------------------- */
 
 static void hangup(void *arg, unsigned events)
 {
@@ -188,8 +190,8 @@ bool sg_client_accept(sg_server_t *s, int fd, const struct sockaddr *sa, socklen
     sg_addr_t peer = {{0}};
     bool is_unix = sg_addr_from_sockaddr(sa, &peer) != SG_OK, counted;
     const sg_server_conf_t *conf = &s->config->server;
-    if (!sg_admission_enter(s->admission, is_unix ? NULL : &peer, conf->max_connections, conf->max_connections_per_ip,
-                            &counted)) {
+    if (!sg_admission_enter(s->admission, is_unix ? NULL : &peer, conf->max_connections,
+                            conf->max_connections_per_ip, &counted)) {
         refuse_connection(s, fd);
         return false;
     }
@@ -206,8 +208,9 @@ bool sg_client_accept(sg_server_t *s, int fd, const struct sockaddr *sa, socklen
     if (!is_unix)
         (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &(int){1}, sizeof(int));
     s->arriving = c;
-    enum MHD_Result ok = MHD_add_connection(s->daemon, fd, sa, len);    /* calls sg_client_started; closes fd on failure */
-    if (ok == MHD_NO && s->arriving)        /* it never started */
+    enum MHD_Result ok =
+        MHD_add_connection(s->daemon, fd, sa, len); /* calls sg_client_started; closes fd on failure */
+    if (ok == MHD_NO && s->arriving)                /* it never started */
         client_free(c);
     s->arriving = NULL;
     return ok == MHD_YES;

@@ -5,8 +5,8 @@
 
 enum { METHOD_MAX = 32 };
 
-static enum MHD_Result collect(void *cls, enum MHD_ValueKind kind, const char *name, size_t name_len, const char *value,
-                               size_t value_len)
+static enum MHD_Result collect(void *cls, enum MHD_ValueKind kind, const char *name, size_t name_len,
+                               const char *value, size_t value_len)
 {
     sg_request_t *rq = cls;
     (void)kind;
@@ -30,8 +30,8 @@ static const sg_refusal_t *check_start(const sg_request_t *rq, const char *versi
 static const sg_refusal_t *check_fields(const sg_request_t *rq)
 {
     SG_FIELDS_EACH(f, &rq->fields)
-        if (!sg_is_token(f->name) || !sg_is_field_value(f->value))
-            return sg_refusal(SG_REFUSE_BAD_FIELD);
+    if (!sg_is_token(f->name) || !sg_is_field_value(f->value))
+        return sg_refusal(SG_REFUSE_BAD_FIELD);
     return NULL;
 }
 
@@ -61,14 +61,16 @@ static const sg_refusal_t *check_host(sg_request_t *rq)
     return NULL;
 }
 
-/* libmicrohttpd 0.9 does not take "chunked " for chunked, and would read the body until the connection closes. */
+/* libmicrohttpd 0.9 does not take "chunked " for chunked, and would read the body until the connection
+ * closes. */
 static bool library_sees_chunked(const sg_client_t *client)
 {
     const char *raw = MHD_lookup_connection_value(client->mhd, MHD_HEADER_KIND, "Transfer-Encoding");
     return SG_MHD_STRICT || (raw && sg_str_ieq(sg_str(raw), SG_STR("chunked")));
 }
 
-static const sg_refusal_t *check_coding(const sg_client_t *client, sg_request_t *rq, const sg_field_t *te, size_t lengths)
+static const sg_refusal_t *check_coding(const sg_client_t *client, sg_request_t *rq, const sg_field_t *te,
+                                        size_t lengths)
 {
     if (lengths || rq->version_minor == 0 || sg_fields_count(&rq->fields, SG_STR("Transfer-Encoding")) != 1)
         return sg_refusal(SG_REFUSE_BAD_FRAMING);
@@ -99,7 +101,7 @@ static const sg_refusal_t *check_framing(const sg_client_t *client, sg_request_t
 static const sg_refusal_t *check_expect(sg_request_t *rq)
 {
     const sg_field_t *f = sg_fields_get(&rq->fields, SG_STR("Expect"));
-    if (!f || rq->version_minor == 0)       /* RFC 9110 section 10.1.1: ignored in HTTP/1.0 */
+    if (!f || rq->version_minor == 0) /* RFC 9110 section 10.1.1: ignored in HTTP/1.0 */
         return NULL;
     if (!sg_str_ieq(f->value, SG_STR("100-continue")) || sg_fields_count(&rq->fields, SG_STR("Expect")) != 1)
         return sg_refusal(SG_REFUSE_BAD_EXPECT);
@@ -107,7 +109,8 @@ static const sg_refusal_t *check_expect(sg_request_t *rq)
     return NULL;
 }
 
-static const sg_refusal_t *check_all(sg_client_t *client, const char *method, const char *version, sg_request_t *rq)
+static const sg_refusal_t *check_all(sg_client_t *client, const char *method, const char *version,
+                                     sg_request_t *rq)
 {
     const sg_refusal_t *why = check_size(client);
     if (!why)

@@ -1,9 +1,10 @@
-/* layout.c - find, after libmicrohttpd parsed a request head, the raw anomalies that its API hides: folded lines, NUL,
- * bare LF, dropped empty names, extra spaces in the request line.
+/* layout.c - find, after libmicrohttpd parsed a request head, the raw anomalies that its API hides: folded
+ * lines, NUL, bare LF, dropped empty names, extra spaces in the request line.
  *
- * libmicrohttpd 0.9.x leaves method, target, version, names and values as pointers into one contiguous receive buffer, so
- * the gaps between them give the raw layout back. Only differences of pointers are used, and no byte outside a gap is read. A
- * library that lays things out in another way fails closed: every request is refused. */
+ * libmicrohttpd 0.9.x leaves method, target, version, names and values as pointers into one contiguous
+ * receive buffer, so the gaps between them give the raw layout back. Only differences of pointers are used,
+ * and no byte outside a gap is read. A library that lays things out in another way fails closed: every
+ * request is refused. */
 #include "server/server_internal.h"
 
 #if SG_MHD_STRICT
@@ -13,13 +14,13 @@ const char *sg_layout_check(const sg_client_t *client, const char *method, const
     (void)client;
     (void)method;
     (void)version;
-    return NULL;        /* the library refuses these itself */
+    return NULL; /* the library refuses these itself */
 }
 
 #else
 
 typedef struct {
-    uintptr_t end;          /* of the previous token */
+    uintptr_t end; /* of the previous token */
     const char *why;
 } walk_t;
 
@@ -38,7 +39,7 @@ static enum MHD_Result check_field(void *cls, enum MHD_ValueKind kind, const cha
     walk_t *w = cls;
     uintptr_t at = (uintptr_t)name, colon = at + name_len, val = (uintptr_t)value;
     (void)kind;
-    if (at != w->end + 2)       /* exactly CR LF since the previous token */
+    if (at != w->end + 2) /* exactly CR LF since the previous token */
         w->why = "line_end";
     else if (!value || val < colon + 1)
         w->why = "folded_line";

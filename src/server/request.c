@@ -4,8 +4,8 @@
 #include "base/clock.h"
 #include "base/magic.h"
 
-/* A body that nobody wants any more is taken and dropped so that the answer arrives and the connection lives on: this much of one
- * that has not begun to come, and this much of one that is on its way. */
+/* A body that nobody wants any more is taken and dropped so that the answer arrives and the connection lives
+ * on: this much of one that has not begun to come, and this much of one that is on its way. */
 enum { DROP_UNSENT_BYTES = 64 * 1024, DROP_COMING_BYTES = 64 * 1024 * 1024, ARENA_BYTES = 8 * 1024 };
 
 void sg_live_suspend(sg_live_t *live)
@@ -31,7 +31,7 @@ static sg_live_t *live_of(sg_request_t *rq)
     return live;
 }
 
-/* --- what the handler asks for ----------------------------------------------------------------------------- */
+/* --- what the handler asks for ----------------------------------------------------------------------- */
 
 void sg_request_admit(sg_request_t *rq)
 {
@@ -79,11 +79,12 @@ void sg_request_cut_with(sg_request_t *rq, const sg_refusal_t *why)
     sg_request_cut(rq);
 }
 
-/* --- the client goes ------------------------------------------------------------------------------------------- */
+/* --- the client goes --------------------------------------------------------------------------------- */
 
 void sg_request_client_gone(sg_live_t *live)
 {
-    bool all_handed_over = live->queued && live->reply.kind != SG_ANSWER_LENGTH && live->reply.kind != SG_ANSWER_CHUNKED;
+    bool all_handed_over =
+        live->queued && live->reply.kind != SG_ANSWER_LENGTH && live->reply.kind != SG_ANSWER_CHUNKED;
     if (live->cut || all_handed_over)
         return;
     live->client->server->handler->gone(&live->rq);
@@ -112,9 +113,10 @@ void sg_request_completed(sg_live_t *live, enum MHD_RequestTerminationCode how)
     sg_client_expect_head(c);
 }
 
-/* --- libmicrohttpd's calls --------------------------------------------------------------------------------------- */
+/* --- libmicrohttpd's calls --------------------------------------------------------------------------- */
 
-static sg_live_t *live_new(sg_server_t *s, struct MHD_Connection *mhd, const char *method, const char *version)
+static sg_live_t *live_new(sg_server_t *s, struct MHD_Connection *mhd, const char *method,
+                           const char *version)
 {
     const union MHD_ConnectionInfo *info = MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
     sg_client_t *c;
@@ -150,7 +152,8 @@ static enum MHD_Result wait(sg_live_t *live)
     return MHD_YES;
 }
 
-/* The head is here and the library has read nothing behind it. An answer that is queued now closes the connection after it. */
+/* The head is here and the library has read nothing behind it. An answer that is queued now closes the
+ * connection after it. */
 static enum MHD_Result at_head(sg_live_t *live)
 {
     sg_request_t *rq = &live->rq;
@@ -159,7 +162,7 @@ static enum MHD_Result at_head(sg_live_t *live)
         return queue(live);
     }
     if (!has_body(rq)) {
-        live->phase = SG_PHASE_END;     /* the library calls again at once */
+        live->phase = SG_PHASE_END; /* the library calls again at once */
         return MHD_YES;
     }
     if (!live->replied && !live->admitted)
@@ -197,8 +200,8 @@ static enum MHD_Result at_end(sg_live_t *live)
     return live->replied ? queue(live) : wait(live);
 }
 
-enum MHD_Result sg_request_handle(sg_server_t *s, struct MHD_Connection *mhd, const char *method, const char *version,
-                                  const char *data, size_t *size, void **state)
+enum MHD_Result sg_request_handle(sg_server_t *s, struct MHD_Connection *mhd, const char *method,
+                                  const char *version, const char *data, size_t *size, void **state)
 {
     sg_live_t *live = *state;
     if (!live) {

@@ -10,7 +10,7 @@
 
 enum { ACCEPTS_PER_EVENT = 64 };
 
-/* --- running libmicrohttpd ------------------------------------------------------------------------------ */
+/* --- running libmicrohttpd --------------------------------------------------------------------------- */
 
 static void mark_dirty(void *arg)
 {
@@ -47,7 +47,7 @@ static void run_mhd(void *arg)
         sg_timer_in(s->loop, &s->mhd_timer, (int64_t)ms * 1000, mark_dirty, s);
 }
 
-/* --- libmicrohttpd's callbacks ---------------------------------------------------------------------------- */
+/* --- libmicrohttpd's callbacks ----------------------------------------------------------------------- */
 
 static sg_client_t *client_of(struct MHD_Connection *mhd)
 {
@@ -83,8 +83,8 @@ static void *on_target(void *cls, const char *uri, struct MHD_Connection *mhd)
     c->target_at = uri;
     c->target_len = strlen(uri);
 #if !SG_MHD_STRICT
-    /* The library would split the query into arguments, in the connection's memory: many of them exhaust it and hang the
-     * connection. A query that looks empty is not split; the raw target is kept above. */
+    /* The library would split the query into arguments, in the connection's memory: many of them exhaust it
+     * and hang the connection. A query that looks empty is not split; the raw target is kept above. */
     char *query = strchr(c->target_at, '?');
     if (query)
         query[1] = '\0';
@@ -106,7 +106,8 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *mhd, const c
     return sg_request_handle(cls, mhd, method, version, data, size, state);
 }
 
-static void on_completed(void *cls, struct MHD_Connection *mhd, void **state, enum MHD_RequestTerminationCode how)
+static void on_completed(void *cls, struct MHD_Connection *mhd, void **state,
+                         enum MHD_RequestTerminationCode how)
 {
     (void)cls;
     (void)mhd;
@@ -128,11 +129,11 @@ static void on_library_log(void *cls, const char *fmt, va_list ap)
     bool refused = strncmp(text, "Error processing request", 24) == 0;
     if (refused)
         sg_count_refused(s->metrics, "library");
-    sg_log(refused ? SG_LOG_INFO : SG_LOG_DEBUG, refused ? "request refused by the HTTP library" : "HTTP library",
-           SG_F_STR("detail", text));
+    sg_log(refused ? SG_LOG_INFO : SG_LOG_DEBUG,
+           refused ? "request refused by the HTTP library" : "HTTP library", SG_F_STR("detail", text));
 }
 
-/* --- listening ----------------------------------------------------------------------------------------------- */
+/* --- listening --------------------------------------------------------------------------------------- */
 
 static bool out_of_fds(int err)
 {
@@ -164,7 +165,8 @@ static void listeners_start(sg_server_t *s, const sg_server_setup_t *setup)
     for (size_t i = 0; i < setup->fd_count; i++) {
         s->listeners[i].fd = setup->fds[i];
         s->listeners[i].server = s;
-        sg_watch_start(s->loop, &s->listeners[i].watch, setup->fds[i], SG_EV_READ, on_acceptable, &s->listeners[i]);
+        sg_watch_start(s->loop, &s->listeners[i].watch, setup->fds[i], SG_EV_READ, on_acceptable,
+                       &s->listeners[i]);
     }
 }
 
@@ -180,10 +182,10 @@ static struct MHD_Daemon *daemon_start(sg_server_t *s, const sg_server_conf_t *c
     /* The head, the library's list of its fields, and the head of the answer share this memory. */
     size_t memory = (size_t)conf->max_header_bytes * 2 + 64 * 1024;
     return MHD_start_daemon(
-        MHD_USE_EPOLL | MHD_USE_NO_LISTEN_SOCKET | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG, 0, NULL, NULL, on_request,
-        s, MHD_OPTION_EXTERNAL_LOGGER, on_library_log, s, MHD_OPTION_NOTIFY_CONNECTION, on_connection, s,
-        MHD_OPTION_NOTIFY_COMPLETED, on_completed, s, MHD_OPTION_URI_LOG_CALLBACK, on_target, s,
-        MHD_OPTION_UNESCAPE_CALLBACK, no_unescape, s, MHD_OPTION_CONNECTION_TIMEOUT, timeout_s,
+        MHD_USE_EPOLL | MHD_USE_NO_LISTEN_SOCKET | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG, 0, NULL,
+        NULL, on_request, s, MHD_OPTION_EXTERNAL_LOGGER, on_library_log, s, MHD_OPTION_NOTIFY_CONNECTION,
+        on_connection, s, MHD_OPTION_NOTIFY_COMPLETED, on_completed, s, MHD_OPTION_URI_LOG_CALLBACK,
+        on_target, s, MHD_OPTION_UNESCAPE_CALLBACK, no_unescape, s, MHD_OPTION_CONNECTION_TIMEOUT, timeout_s,
         MHD_OPTION_CONNECTION_MEMORY_LIMIT, memory, MHD_OPTION_CONNECTION_LIMIT, 1000000u,
 #if SG_MHD_STRICT
         MHD_OPTION_CLIENT_DISCIPLINE_LVL, 1,
@@ -227,7 +229,8 @@ void sg_server_drain(sg_server_t *s)
 {
     s->draining = true;
     listeners_stop(s);
-    SG_LIST_EACH(l, &s->clients) {
+    SG_LIST_EACH(l, &s->clients)
+    {
         sg_client_t *c = SG_OWNER(l, sg_client_t, link);
         if (!c->live)
             sg_client_shut(c);
@@ -244,7 +247,8 @@ void sg_server_free(sg_server_t *s)
     if (!s)
         return;
     listeners_stop(s);
-    SG_LIST_EACH(l, &s->clients) {      /* a suspended connection may not be there when the library stops */
+    SG_LIST_EACH(l, &s->clients)
+    { /* a suspended connection may not be there when the library stops */
         sg_client_t *c = SG_OWNER(l, sg_client_t, link);
         if (c->live)
             sg_request_cut(&c->live->rq);

@@ -7,49 +7,50 @@
 #include "base/list.h"
 #include "server/server.h"
 
-/* libmicrohttpd 1.0 refuses malformed heads itself at its strict level; before, the gateway looks at the raw layout (layout.c). */
+/* libmicrohttpd 1.0 refuses malformed heads itself at its strict level; before, the gateway looks at the raw
+ * layout (layout.c). */
 #define SG_MHD_STRICT (MHD_VERSION >= 0x01000000)
 
 enum { SG_CLIENT_MAGIC = 0x5347434c, SG_LIVE_MAGIC = 0x53474c56, SG_REQUEST_MAGIC = 0x53475251 };
 
 /* Where a request is in libmicrohttpd's eyes. */
 typedef enum {
-    SG_PHASE_HEAD,      /* the head is here, nothing was read after it */
-    SG_PHASE_BODY,      /* the body is coming */
-    SG_PHASE_END,       /* the whole request is here */
-    SG_PHASE_ANSWER,    /* the answer is queued */
+    SG_PHASE_HEAD,   /* the head is here, nothing was read after it */
+    SG_PHASE_BODY,   /* the body is coming */
+    SG_PHASE_END,    /* the whole request is here */
+    SG_PHASE_ANSWER, /* the answer is queued */
 } sg_phase_t;
 
 /* One connection from a client. */
 typedef struct sg_client {
     uint32_t magic;
     sg_server_t *server;
-    sg_link_t link;                 /* server->clients */
+    sg_link_t link; /* server->clients */
     int fd;
     sg_addr_t peer;
     bool peer_is_unix, counted;
     struct MHD_Connection *mhd;
     sg_watch_t hangup;
-    sg_timer_t deadline;            /* for the next complete head */
-    sg_buf_t target;                /* raw request target of the request being parsed */
-    const char *target_at;          /* where libmicrohttpd holds it: for the layout check */
+    sg_timer_t deadline;   /* for the next complete head */
+    sg_buf_t target;       /* raw request target of the request being parsed */
+    const char *target_at; /* where libmicrohttpd holds it: for the layout check */
     size_t target_len;
-    struct sg_live *live;           /* the request that is open; NULL between requests */
+    struct sg_live *live; /* the request that is open; NULL between requests */
     uint64_t requests;
-    uint64_t bytes_before;          /* received on the socket when the last request ended */
-    bool linger;                    /* unread bytes may be on their way: close gently */
+    uint64_t bytes_before; /* received on the socket when the last request ended */
+    bool linger;           /* unread bytes may be on their way: close gently */
     bool hung_up;
 } sg_client_t;
 
 /* A request together with what only this room needs. */
 typedef struct sg_live {
     uint32_t magic;
-    sg_request_t rq;                /* the public part */
+    sg_request_t rq; /* the public part */
     sg_client_t *client;
     sg_phase_t phase;
     bool admitted, suspended, cut, close;
     bool replied, queued;
-    bool drop_body;                 /* the answer is there; what comes of the body is dropped */
+    bool drop_body; /* the answer is there; what comes of the body is dropped */
     uint64_t dropped_bytes;
     sg_reply_t reply;
     sg_task_t dead;
@@ -73,18 +74,18 @@ struct sg_server {
     sg_hook_t mhd_hook;
     sg_timer_t mhd_timer;
     sg_task_t mhd_again;
-    bool dirty;                     /* libmicrohttpd has work */
+    bool dirty; /* libmicrohttpd has work */
     bool draining;
     sg_listener_t *listeners;
     size_t listener_count;
     sg_link_t clients, lingerers;
     size_t client_count;
-    sg_client_t *arriving;          /* handed to libmicrohttpd right now */
+    sg_client_t *arriving; /* handed to libmicrohttpd right now */
 };
 
 /* request.c */
-enum MHD_Result sg_request_handle(sg_server_t *s, struct MHD_Connection *c, const char *method, const char *version, const char *data,
-                                  size_t *size, void **state);
+enum MHD_Result sg_request_handle(sg_server_t *s, struct MHD_Connection *c, const char *method,
+                                  const char *version, const char *data, size_t *size, void **state);
 void sg_request_completed(sg_live_t *live, enum MHD_RequestTerminationCode how);
 void sg_request_client_gone(sg_live_t *live);
 /* Let libmicrohttpd go on with a suspended connection; safe when it is not suspended. */
@@ -110,7 +111,8 @@ void sg_client_shut(sg_client_t *c);
 /* Close what is left of connections that were being closed gently. */
 void sg_lingerers_free(sg_server_t *s);
 
-/* Write a small answer straight to the socket, past libmicrohttpd: only while nothing of an answer has been sent. */
+/* Write a small answer straight to the socket, past libmicrohttpd: only while nothing of an answer has been
+ * sent. */
 void sg_client_write_raw(sg_client_t *c, const sg_refusal_t *why);
 
 void sg_server_run_soon(sg_server_t *s);

@@ -17,7 +17,7 @@ static int usage(const char *what)
     return SG_EXIT_USAGE;
 }
 
-/* --- what is asked ----------------------------------------------------------------------------------- */
+/* --- what is asked ------------------------------------------------------------------------------- */
 
 static bool add_field(sg_explain_t *x, const char *text)
 {
@@ -38,7 +38,7 @@ static int read_options(sg_explain_t *x, int argc, char **argv)
         {"peer", required_argument, NULL, PEER},
         {NULL, 0, NULL, 0},
     };
-    optind = 0; /* begin anew: the caller may have read options of its own */
+    optind = 0;                 /* begin anew: the caller may have read options of its own */
     for (int o; (o = getopt_long(argc, argv, "c:H:", options, NULL)) != -1;) {
         if (o == 'c')
             x->file = optarg;
@@ -74,7 +74,7 @@ static int load_config(sg_explain_t *x)
     return x->config ? SG_EXIT_OK : SG_EXIT_CONFIG;
 }
 
-/* --- decisions --------------------------------------------------------------------------------------- */
+/* --- decisions ----------------------------------------------------------------------------------- */
 
 static bool refuse(sg_explain_t *x, unsigned status, const char *reason)
 {
@@ -150,7 +150,7 @@ static bool identify(sg_explain_t *x)
 static void find_path(sg_explain_t *x)
 {
     const sg_route_t *route = x->match.route;
-    sg_fields_t fields = {0}; /* the key's fields are not shown: only the query matters here */
+    sg_fields_t fields = {0};           /* the key's fields are not shown: only the query matters here */
     if (route->respond) {
         x->end = SG_EXPLAIN_RESPOND;
         x->status = route->respond_status;
@@ -163,7 +163,7 @@ static void find_path(sg_explain_t *x)
     sg_identity_strip(&x->config->identity, x->arena, &fields, &x->query, &x->has_query);
 }
 
-/* --- what is left ------------------------------------------------------------------------------------ */
+/* --- what is left -------------------------------------------------------------------------------- */
 
 typedef struct {
     sg_explain_t *x;
@@ -237,9 +237,8 @@ static void ask_store(sg_explain_t *x)
         if (!x->limits[i].limit->unlimited)
             limits[check.count++] = x->limits[i].limit;
     }
-    x->store = check.count == 0             ? SG_EXPLAIN_NO_LIMITS
-               : c->type == SG_STORE_MEMORY ? SG_EXPLAIN_IN_GATEWAY
-                                            : SG_EXPLAIN_ASKED;
+    x->store = check.count == 0 ? SG_EXPLAIN_NO_LIMITS
+               : c->type == SG_STORE_MEMORY ? SG_EXPLAIN_IN_GATEWAY : SG_EXPLAIN_ASKED;
     if (x->store == SG_EXPLAIN_ASKED)
         peek(x, &check);
     bool known = x->store == SG_EXPLAIN_ASKED;

@@ -17,8 +17,8 @@ typedef enum {
 
 typedef struct {
     const sg_limit_t *limit;
-    char key[SG_KEY_BYTES];        /* "" when the limit is switched off for this tenant */
-    const sg_limit_result_t *left; /* NULL: not known */
+    char key[SG_KEY_BYTES];             /* "" when the limit is switched off for this tenant */
+    const sg_limit_result_t *left;      /* NULL: not known */
 } sg_explain_limit_t;
 
 typedef struct {
@@ -35,9 +35,9 @@ typedef struct {
     sg_str_t host;
     sg_match_t match;
     sg_addr_t client;
-    bool identified; /* `identity` is filled */
+    bool identified;                    /* `identity` is filled */
     sg_identity_t identity;
-    sg_str_t path; /* goes upstream; empty when nothing does */
+    sg_str_t path;                      /* goes upstream; empty when nothing does */
     bool has_query;
     sg_str_t query;
     int64_t cost;
@@ -47,8 +47,8 @@ typedef struct {
     char store_error[160];
     sg_answer_t answer;
     sg_explain_end_t end;
-    unsigned status;    /* of a refusal or an answer of the gateway's own */
-    const char *reason; /* of a refusal: a constant word */
+    unsigned status;                    /* of a refusal or an answer of the gateway's own */
+    const char *reason;                 /* of a refusal: a constant word */
 } sg_explain_t;
 
 void sg_explain_print_text(const sg_explain_t *x);

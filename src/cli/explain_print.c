@@ -42,7 +42,7 @@ static const char *store_note(const sg_explain_t *x)
     return "";
 }
 
-/* --- text -------------------------------------------------------------------------------------------- */
+/* --- text ---------------------------------------------------------------------------------------- */
 
 static void print_route(const sg_explain_t *x)
 {
@@ -111,7 +111,7 @@ void sg_explain_print_text(const sg_explain_t *x)
                SG_STR_ARG(x->query));
 }
 
-/* --- JSON -------------------------------------------------------------------------------------------- */
+/* --- JSON ---------------------------------------------------------------------------------------- */
 
 /* Bytes that are not UTF-8 (a field may hold any) become U+FFFD, as everywhere. */
 static json_t *text(sg_str_t s)
@@ -147,12 +147,12 @@ static json_t *identity_json(const sg_explain_t *x)
     if (!x->identified)
         return json_null();
     sg_addr_text(&x->client, client);
-    return json_pack("{s:o, s:o, s:o, s:o, s:s, s:s, s:s}", "tenant",
-                     text_or_null(id->tenant ? id->tenant->name : NULL), "plan",
-                     text_or_null(id->tenant ? id->tenant->plan : NULL), "key",
-                     text_or_null(id->key ? id->key->id : NULL), "key_hash",
-                     text_or_null(id->key ? id->key->hash.text : NULL), "client", client, "client_hash",
-                     id->ip.text, "tag", id->tag);
+    return json_pack("{s:o, s:o, s:o, s:o, s:s, s:s, s:s}",
+                     "tenant", text_or_null(id->tenant ? id->tenant->name : NULL),
+                     "plan", text_or_null(id->tenant ? id->tenant->plan : NULL),
+                     "key", text_or_null(id->key ? id->key->id : NULL),
+                     "key_hash", text_or_null(id->key ? id->key->hash.text : NULL), "client", client,
+                     "client_hash", id->ip.text, "tag", id->tag);
 }
 
 static json_t *limit_json(const sg_explain_limit_t *l)
@@ -160,8 +160,8 @@ static json_t *limit_json(const sg_explain_limit_t *l)
     const sg_limit_t *limit = l->limit;
     json_t *o = json_pack("{s:s, s:s, s:s, s:b, s:b, s:I, s:o}", "name", limit->name, "algorithm",
                           sg_algo_name(limit->algo), "per", scope_name(limit->per), "dry_run", limit->dry_run,
-                          "unlimited", limit->unlimited, "limit", (json_int_t)limit->limit, "key",
-                          text_or_null(l->key[0] ? l->key : NULL));
+                          "unlimited", limit->unlimited, "limit", (json_int_t)limit->limit,
+                          "key", text_or_null(l->key[0] ? l->key : NULL));
     if (l->left) {
         json_object_set_new(o, "remaining", json_integer(l->left->remaining));
         json_object_set_new(o, "reset_seconds", json_real((double)l->left->reset_us / 1e6));

@@ -37,6 +37,7 @@ static char *folder_of(const char *path, sg_arena_t *arena)
  * plans and tenants. */
 static void load_sections(sg_load_t *ld, const sg_node_t *root)
 {
+    size_t errors = ld->diags->errors;
     sg_load_server(ld, sg_node_get(root, "server"));
     sg_load_admin(ld, sg_node_get(root, "admin"));
     sg_load_log(ld, sg_node_get(root, "log"));
@@ -50,7 +51,8 @@ static void load_sections(sg_load_t *ld, const sg_node_t *root)
     sg_load_tenants(ld, sg_node_get(root, "tenants"));
     sg_load_tenants_files(ld, sg_node_get(root, "tenants_files"));
     sg_load_tenants_end(ld);
-    sg_check_all(ld);
+    if (ld->diags->errors == errors)
+        sg_check_all(ld);
 }
 
 /* Only a config that is good leaves names in the metrics. */

@@ -129,12 +129,13 @@ static void finish(sg_load_t *ld, const sg_node_t *n, sg_limit_t *l)
         sg_check_log_memory(ld, l, &at->place);
 }
 
-static void add_limit(sg_load_t *ld, sg_str_t class_name, const sg_node_t *n, sg_limit_raw_t *raw)
+/* `errors` is the count before this limit was read: numbers that were reported are not looked at again. */
+static void add_limit(sg_load_t *ld, sg_str_t class_name, const sg_node_t *n, sg_limit_raw_t *raw,
+                      size_t errors)
 {
     sg_limit_t *l = SG_ARENA_NEW(ld->arena, sg_limit_t);
     unsigned index = (unsigned)ld->c->limit_count;
     const sg_name_t *other;
-    size_t errors = ld->diags->errors;
     l->name = sg_arena_printf(ld->arena, "%.*s.%s", SG_STR_ARG(class_name), raw->name).p;
     l->algo = (sg_algo_t)raw->algo;
     l->per = (sg_scope_t)raw->per;
@@ -185,11 +186,12 @@ static void load_class(sg_load_t *ld, const sg_node_t *n)
     SG_NODE_EACH(item, n)
     {
         sg_limit_raw_t raw = {.algo = -1, .per = SG_PER_TENANT};
+        size_t errors = ld->diags->errors;
         if (sg_load_map(ld, item, &sg_shape_limit, &raw, true) == UINT64_MAX)
             continue;
         if (raw.name && raw.algo >= 0 &&
             sg_load_check_name(ld, &sg_node_get(item, "name")->place, sg_str(raw.name), &sg_rule_limit))
-            add_limit(ld, n->key, item, &raw);
+            add_limit(ld, n->key, item, &raw, errors);
     }
     class->limit_count = ld->c->limit_count - first;
     class->limits = sg_arena_calloc(ld->arena, (class->limit_count + 1) * sizeof *class->limits);

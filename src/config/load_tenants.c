@@ -1,6 +1,7 @@
 /* load_tenants.c - the sections tenants and tenants_files. A hundred thousand tenants are normal: nothing
  * here walks
  * all of them for one of them, and tenants without overrides share the limits of their plan. */
+#include <errno.h>
 #include <glob.h>
 
 #include "config/load.h"
@@ -196,6 +197,13 @@ static void load_tenants_file(sg_load_t *ld, const char *path, const sg_place_t 
     ld->scratch = ld->keep;
 }
 
+/* A folder that is not there matches nothing; one that cannot be read is an error. */
+static int on_glob_error(const char *path, int errnum)
+{
+    (void)path;
+    return errnum != ENOENT && errnum != ENOTDIR;
+}
+
 static void load_pattern(sg_load_t *ld, const sg_node_t *n)
 {
     glob_t g = {0};
@@ -209,7 +217,7 @@ static void load_pattern(sg_load_t *ld, const sg_node_t *n)
         return;
     }
     pattern = sg_load_path(ld, text);
-    rc = glob(pattern, GLOB_ERR, NULL, &g);
+    rc = glob(pattern, 0, on_glob_error, &g);
     if (rc == GLOB_NOMATCH)
         sg_load_warn(ld, &n->place, "no file matches %s, expected at least one", sg_load_quote(ld, n->text));
     else if (rc != 0)

@@ -84,12 +84,13 @@ unsigned sg_edit_distance(sg_str_t a, sg_str_t b, unsigned limit)
     return rows[a.n % 3][b.n] > limit ? limit + 1 : rows[a.n % 3][b.n];
 }
 
+/* A name that was begun well ("password" for "password_file") is near too. */
 bool sg_is_near(sg_str_t a, sg_str_t b, unsigned *distance)
 {
     size_t shorter = a.n < b.n ? a.n : b.n;
     unsigned limit = shorter <= 3 ? 1 : shorter <= 8 ? 2 : 3;
     *distance = sg_edit_distance(a, b, limit);
-    return *distance <= limit;
+    return *distance <= limit || (shorter >= 4 && sg_str_starts(b, a));
 }
 
 sg_str_t sg_nameset_near(const sg_nameset_t *s, sg_str_t text)

@@ -87,9 +87,10 @@ const char *sg_row_expected(const sg_key_row_t *row, sg_arena_t *arena)
     if (row->type == SG_TYPE_DURATION || row->type == SG_TYPE_SIZE || row->type == SG_TYPE_RATE ||
         row->type == SG_TYPE_WORD)
         add_example(&b, row->type);
-    else if (row->range || row->type == SG_TYPE_INT || row->type == SG_TYPE_UINT ||
-             row->type == SG_TYPE_COUNT)
+    else if (row->range)
         sg_buf_printf(&b, "%s: ", sg_row_type_text(row));
+    else if (row->type == SG_TYPE_INT || row->type == SG_TYPE_UINT || row->type == SG_TYPE_COUNT)
+        sg_buf_z(&b, "an integer from ");
     else
         sg_buf_z(&b, sg_row_type_text(row));
     add_range(&b, row);

@@ -215,7 +215,8 @@ static void sees_underscore_twins(void **state)
         {"X_Tenant", "X-Tenant", true}, {"x_tenant", "X-Tenant", true}, {"X-Tenant", "X-Tenant", false},
         {"x-tenant", "X-Tenant", false}, {"X_Forwarded-For", "X-Forwarded-For", true},
         {"X_Forwarded_For", "x-forwarded-for", true},
-        {"X_Tenan", "X-Tenant", false}, {"Y_Tenant", "X-Tenant", false}, {"X-Tenant", "X_Tenant", true},
+        {"X_Tenan", "X-Tenant", false}, {"X_Tenanu", "X-Tenant", false}, {"Y_Tenant", "X-Tenant", false},
+        {"X-Tenant", "X_Tenant", true},
         {"", "", false},
     };
     (void)state;

@@ -66,6 +66,8 @@ static void writes_all_or_nothing(void **state)
         sg_chunk_write(&out, "abcdefghijklmnopqrst", 20);
         assert_int_equal(sg_buf_len(&out), cap >= 26 ? 26 : 0);
         assert_int_equal(out.failed, cap < 26);
+        sg_chunk_write(&out, "", 0);
+        assert_int_equal(out.failed, cap < 26);
         sg_buf_deinit(&out);
     }
 }
@@ -248,6 +250,7 @@ static const struct {
     BAD("HTTP/1.1 099 Low\r\n\r\n", "status"),
     BAD("HTTP/1.1  200 OK\r\n\r\n", "status"), BAD("HTTP/1.1\t200\tOK\r\n\r\n", "status"),
     BAD("HTTP/1.1 200\tOK\r\n\r\n", "status"),
+    BAD("HTTP/1.1-200 OK\r\n\r\n", "status"), BAD("HTTP/1.1\t200 OK\r\n\r\n", "status"),
     BAD("HTTP/1.1 200OK\r\n\r\n", "status"), BAD("HTTP/1.1 -20 OK\r\n\r\n", "status"),
     BAD("HTTP/1.1 +20 OK\r\n\r\n", "status"),
     BAD("HTTP/1.1 2 0 OK\r\n\r\n", "status"), BAD("HTTP/1.1 200 O\rK\r\n\r\n", "reason"),

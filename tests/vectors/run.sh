@@ -16,6 +16,9 @@ set -- lua/head.lua lua/token_bucket.lua lua/gcra.lua lua/fixed_window.lua lua/s
 answers=$(mktemp)
 trap 'rm -f "$answers"' EXIT
 
+echo 'the traces of tests/vectors'
+"$stream" vectors tests/vectors/*.json >"$answers"
+lua5.1 tests/vectors/run.lua "$@" <"$answers"
 echo 'random 1 2000'
 "$stream" random 1 2000 >"$answers"
 lua5.1 tests/vectors/run.lua "$@" <"$answers"

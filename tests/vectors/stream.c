@@ -63,14 +63,11 @@ static void play(const json_t *trace)
     world_clear(&world);
     json_array_foreach(json_object_get(trace, "steps"), i, step)
     {
-        const char *name = json_string_value(json_object_get(step, "lease"));
-        const char *release = json_string_value(json_object_get(step, "release"));
         sg_check_t c;
         if (json_object_get(step, "change"))
             count = limits_of(json_object_get(step, "change"), limits);
-        snprintf(lease, sizeof(lease), "lease%zu", i);
-        c = check_of(at, count, number_of(step, "cost"), release ? release : name ? name : lease);
-        if (release)
+        c = check_of(at, count, number_of(step, "cost"), lease_of(step, i, lease));
+        if (json_object_get(step, "release"))
             do_release(&c);
         else
             do_check(&c, number_of(step, "at_us"));

@@ -107,6 +107,16 @@ static inline size_t limits_of(const json_t *array, sg_limit_t out[TRACE_LIMITS]
     return n;
 }
 
+/* A step's lease: named, to be released, or one of its own. */
+static inline const char *lease_of(const json_t *step, size_t number, char room[33])
+{
+    const char *name = json_string_value(json_object_get(step, "lease"));
+    const char *release = json_string_value(json_object_get(step, "release"));
+
+    snprintf(room, 33, "lease%zu", number);
+    return release ? release : name ? name : room;
+}
+
 /* A check of the limits, whose pointers must be in `at`. */
 static inline sg_check_t check_of(const sg_limit_t *const *at, size_t count, int64_t cost, const char *lease)
 {

@@ -251,7 +251,7 @@ static void end_loan(sg_conn_t *c)
 static bool may_keep(sg_conn_t *c)
 {
     const sg_pool_t *p = c->pool;
-    return !sg_pool_is_retired(p) && p->idle_count < SG_POOL_IDLE_MAX &&
+    return !sg_pool_is_retired(p) && p->idle_count < p->all->idle_max &&
            sg_loop_now_us(p->all->loop) < c->renew_at_us && c->out_len == 0 &&
            (!c->pending || sg_conn_is_clean(c));
 }

@@ -1,3 +1,4 @@
+#include <fcntl.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -15,7 +16,6 @@ struct sg_dial {
     void *arg;
     sg_curl_parts_t curl;
     sg_multi_t *multi;
-    int keep_fd;                    /* the socket that libcurl must not close, -1 = none */
     bool refused;                   /* libcurl refused an option */
     sg_timer_t deadline;
     char error[CURL_ERROR_SIZE];
@@ -30,13 +30,13 @@ struct sg_dial {
             (d)->refused = true;                                                                   \
     } while (0)
 
-/* Without TLS libcurl's work ends with the connected socket: it is taken out of its hands by not closing
- * it, so that an idle or busy connection is a socket and no more. */
 static int on_close_socket(void *arg, curl_socket_t fd)
 {
-    const sg_dial_t *d;
-    SG_MAGIC_CAST(d, arg, DIAL_MAGIC);
-    return fd == d->keep_fd ? 0 : close(fd);
+    sg_pools_t *all = arg;
+    if (fd != all->keep_fd)
+        return close(fd);
+    all->keep_fd = -1;
+    return 0;
 }
 
 /* "host:port" as a URL and CURLOPT_CONNECT_TO want it. */
@@ -134,7 +134,7 @@ static void set_up(sg_dial_t *d)
         set_tls(d);
     } else {
         SET(d, CURLOPT_CLOSESOCKETFUNCTION, on_close_socket);
-        SET(d, CURLOPT_CLOSESOCKETDATA, d);
+        SET(d, CURLOPT_CLOSESOCKETDATA, d->pool->all);
     }
 }
 
@@ -148,14 +148,19 @@ static void free_dial(void *arg)
     sg_free(d);
 }
 
+static void drop_curl(sg_dial_t *d)
+{
+    if (!d->curl.easy)
+        return;
+    sg_multi_remove(d->multi, d->curl.easy);
+    sg_curl_parts_free(&d->curl);
+}
+
 static void end(sg_dial_t *d)
 {
     sg_loop_t *loop = d->pool->all->loop;
     sg_timer_stop(loop, &d->deadline);
-    if (d->curl.easy) {
-        sg_multi_remove(d->multi, d->curl.easy);
-        sg_curl_parts_free(&d->curl);
-    }
+    drop_curl(d);
     if (d->slot)
         sg_shared_target_leave(d->pool->shared);
     sg_defer_free(loop, &d->freeing, free_dial, d);
@@ -196,15 +201,32 @@ static sg_err_t err_of(CURLcode rc)
     }
 }
 
-/* The connection takes over the slot, and with TLS libcurl's handle. */
+/* Without TLS libcurl's work ends with the connected socket: it is taken out of its hands by not closing it
+ * with the handle, so that an idle or busy connection is a socket and no more. Should libcurl keep it for
+ * later, a second descriptor does. */
+static int take_socket(sg_dial_t *d, curl_socket_t fd)
+{
+    sg_pools_t *all = d->pool->all;
+    all->keep_fd = fd;
+    drop_curl(d);
+    if (all->keep_fd == -1)
+        return fd;
+    all->keep_fd = -1;
+    return fcntl(fd, F_DUPFD_CLOEXEC, 0);
+}
+
+/* The connection takes over the slot, and with TLS libcurl's handle. NULL: no descriptor is left. */
 static sg_conn_t *connection(sg_dial_t *d, curl_socket_t fd)
 {
     bool slot = d->slot;
-    d->slot = false;
     if (!d->pool->target.https) {
-        d->keep_fd = fd;
-        return sg_conn_new(d->pool, d->target_index, slot, fd, NULL);
+        int own = take_socket(d, fd);
+        if (own < 0)
+            return NULL;
+        d->slot = false;
+        return sg_conn_new(d->pool, d->target_index, slot, own, NULL);
     }
+    d->slot = false;
     SET(d, CURLOPT_PRIVATE, NULL);
     SET(d, CURLOPT_ERRORBUFFER, NULL);
     sg_curl_parts_t parts = d->curl;
@@ -224,6 +246,10 @@ void sg_dial_done(void *owner, CURLcode result)
         return;
     }
     sg_conn_t *c = connection(d, fd);
+    if (!c) {
+        fail(d, SG_ERR_CONNECT, "too many open files");
+        return;
+    }
     sg_dial_fn *fn = d->fn;
     void *arg = d->arg;
     end(d);
@@ -260,7 +286,6 @@ sg_dial_t *sg_dial_start(sg_pool_t *p, unsigned target_index, bool slot, sg_dial
     d->slot = slot;
     d->fn = fn;
     d->arg = arg;
-    d->keep_fd = -1;
     d->multi = multi_of(p);
     sg_pool_use(p);
     set_up(d);

@@ -44,6 +44,24 @@ static sg_pool_t *find(sg_pools_t *all, const sg_upstream_conf_t *u, const sg_ta
     return NULL;
 }
 
+/* --- all pools of a worker ------------------------------------------------------------------ */
+
+void sg_pools_init(sg_pools_t *all, sg_loop_t *loop, sg_upstream_shared_t *shared)
+{
+    *all = (sg_pools_t){.loop = loop, .shared = shared, .keep_fd = -1};
+    all->idle_max = SG_POOL_IDLE_MAX;
+    all->idle_us = SG_POOL_IDLE_US;
+    all->plain = sg_multi_new(loop, sg_dial_done);
+    sg_list_init(&all->pools);
+}
+
+void sg_pools_deinit(sg_pools_t *all)
+{
+    if (all->pool_count > 0)
+        sg_log(SG_LOG_ERROR, "upstream connections are still lent", SG_F_I64("pools", all->pool_count));
+    sg_multi_free(all->plain);
+}
+
 /* --- life ----------------------------------------------------------------------------------- */
 
 static char *copy(sg_pool_t *p, const char *z)
@@ -145,7 +163,7 @@ sg_conn_t *sg_pool_take(sg_pool_t *p, unsigned target_index)
 
 void sg_pool_expire(sg_pool_t *p)
 {
-    int64_t since = sg_loop_now_us(p->all->loop) - SG_POOL_IDLE_US;
+    int64_t since = sg_loop_now_us(p->all->loop) - p->all->idle_us;
     while (!sg_list_empty(&p->idle)) {
         sg_conn_t *oldest = sg_conn_of_link(p->idle.prev);
         if (sg_conn_idle_since_us(oldest) > since)

@@ -11,12 +11,19 @@ typedef struct {
     sg_loop_t *loop;
     sg_upstream_shared_t *shared;
     sg_multi_t *plain;              /* makes all connections without TLS */
+    int keep_fd;                    /* the socket that libcurl must not close just now; -1 = none */
+    unsigned idle_max;              /* idle connections per target */
+    int64_t idle_us;                /* they are closed after it */
     sg_link_t pools;
     unsigned pool_count;
 } sg_pools_t;
 
-#define SG_POOL_IDLE_MAX 512                /* idle connections per target and worker */
-#define SG_POOL_IDLE_US INT64_C(55000000)   /* closed after: below the 60 s and 75 s that most servers wait */
+#define SG_POOL_IDLE_MAX 512
+#define SG_POOL_IDLE_US INT64_C(55000000)   /* below the 60 s and 75 s that most servers wait */
+
+void sg_pools_init(sg_pools_t *all, sg_loop_t *loop, sg_upstream_shared_t *shared);
+/* All pools must be gone. Memory behind it goes at the end of the turn; *all must live until then. */
+void sg_pools_deinit(sg_pools_t *all);
 
 /* One target. It lives as long as somebody counts on it: groups (the config's upstreams that name it),
  * dials and connections. When no group does, idle connections close at once and others when they are given

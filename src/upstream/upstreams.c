@@ -102,11 +102,8 @@ sg_upstreams_t *sg_upstreams_new(sg_loop_t *loop, sg_config_t *config, sg_upstre
                                  sg_metrics_block_t *metrics)
 {
     sg_upstreams_t *u = SG_NEW(sg_upstreams_t);
-    u->pools.loop = loop;
-    u->pools.shared = shared;
-    u->pools.plain = sg_multi_new(loop, sg_dial_done);
+    sg_pools_init(&u->pools, loop, shared);
     u->metrics = metrics;
-    sg_list_init(&u->pools.pools);
     sg_list_init(&u->old);
     set_groups(u, config);
     sg_timer_in(loop, &u->tick, TICK_US, on_tick, u);
@@ -133,9 +130,7 @@ void sg_upstreams_free(sg_upstreams_t *u)
     sg_timer_stop(u->pools.loop, &u->tick);
     drop_groups(u->groups, u->group_count);
     drop_old(u);
-    if (u->pools.pool_count > 0)
-        sg_log(SG_LOG_ERROR, "upstream connections are still lent", SG_F_I64("pools", u->pools.pool_count));
-    sg_multi_free(u->pools.plain);
+    sg_pools_deinit(&u->pools);
     sg_defer_free(u->pools.loop, &u->freeing, free_upstreams, u);
 }
 

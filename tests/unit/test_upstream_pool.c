@@ -1,5 +1,7 @@
 #include "upstream_fixture.h"
 
+#include "upstream/pool.h"
+
 /* One target on loopback; the server's side of each connection is a socket of the test. */
 typedef struct {
     fixture_t f;
@@ -399,6 +401,67 @@ static void unix_socket_target(void **state)
     rmdir(dir);
 }
 
+/* --- limits of keeping ----------------------------------------------------------------------------- */
+
+/* A name is looked up again: connections to it are not kept past resolve_interval. */
+static void a_name_is_not_kept_for_ever(void **state)
+{
+    one_t *t = *state;
+    conf_t named;
+    conf_init(&named);
+    conf_add(&named, false, "localhost", t->f.conf.targets[0].port);
+    named.upstream.resolve_interval_us = 1000;
+    sg_upstreams_reload(t->f.ups, &named.config);
+    sg_dial_request_t req = {.upstream = &named.upstream};
+    dialed_t d;
+    assert_int_equal(dial_request(&t->f, &req, &d), SG_ERR_AGAIN);
+    TURN_UNTIL(&t->f, d.done);
+    assert_int_equal(d.err, SG_OK);     /* also where ::1 comes first: nobody listens there */
+    int64_t start_us = sg_loop_now_us(t->f.loop);
+    TURN_UNTIL(&t->f, sg_loop_now_us(t->f.loop) > start_us + 1500);
+    sg_conn_give_back(d.conn);
+    assert_int_equal(dial_request(&t->f, &req, &d), SG_ERR_AGAIN);
+    sg_dial_cancel(d.dial);
+}
+
+static void dial_pool(one_t *t, sg_pool_t *p, sg_conn_t **conn)
+{
+    dialed_t d = {0};
+    assert_non_null(sg_dial_start(p, 0, false, on_dialed, &d));
+    TURN_UNTIL(&t->f, d.done);
+    assert_non_null(d.conn);
+    *conn = d.conn;
+}
+
+static void idle_connections_are_few_and_not_old(void **state)
+{
+    one_t *t = *state;
+    sg_pools_t all;
+    sg_pools_init(&all, t->f.loop, t->f.shared);
+    assert_int_equal(all.idle_max, SG_POOL_IDLE_MAX);
+    all.idle_max = 2;
+    sg_pool_t *p = sg_pool_get(&all, &t->f.conf.upstream, &t->f.conf.targets[0]);
+    sg_conn_t *c[3];
+    for (int i = 0; i < 3; i++)
+        dial_pool(t, p, &c[i]);
+    sg_conn_give_back(c[0]);
+    int64_t start_us = sg_loop_now_us(t->f.loop);
+    TURN_UNTIL(&t->f, sg_loop_now_us(t->f.loop) > start_us);
+    sg_conn_give_back(c[1]);
+    sg_conn_give_back(c[2]);            /* one more than are kept */
+    assert_int_equal(p->idle_count, 2);
+    sg_pool_expire(p);
+    assert_int_equal(p->idle_count, 2);
+    all.idle_us = sg_loop_now_us(t->f.loop) - start_us;
+    sg_pool_expire(p);                  /* the oldest has reached that age */
+    assert_int_equal(p->idle_count, 1);
+    assert_ptr_equal(sg_pool_take(p, 0), c[1]);
+    sg_conn_close(c[1]);
+    sg_pool_put(p);
+    sg_pools_deinit(&all);
+    sg_loop_turn(t->f.loop, 0);
+}
+
 int main(void)
 {
 #define WITH_ONE(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
@@ -418,6 +481,8 @@ int main(void)
         WITH_ONE(hang_up_is_told_once_while_paused),
         WITH_ONE(cancel_before_and_after_the_connect_began),
         WITH_ONE(ends_with_idle_connections),
+        WITH_ONE(a_name_is_not_kept_for_ever),
+        WITH_ONE(idle_connections_are_few_and_not_old),
         cmocka_unit_test(connect_timeout_ends_a_hanging_connect),
         cmocka_unit_test(name_without_address_fails),
         cmocka_unit_test(unix_socket_target),

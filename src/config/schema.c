@@ -107,7 +107,7 @@ static const sg_key_row_t store_rows[] = {
      AT(sg_store_raw_t, url), .fallback = "redis://127.0.0.1:6379/0", .inactive = "",
      .inactive_value = "rediss://"},
     {"mode", WORD("standalone sentinel cluster"), .help = "how the Redis is run",
-     AT(sg_store_raw_t, conf.mode), .fallback = "standalone", .inactive = "the server of url is asked"},
+     AT(sg_store_raw_t, conf.mode), .fallback = "standalone", .inactive = "no server is asked, on_failure decides"},
     {"nodes", KEEP("list of host:port"), .help = "sentinel, cluster: servers to ask first",
      AT(sg_store_raw_t, nodes), .inactive = ""},
     {"master", STRING, .help = "sentinel: name of the master", AT(sg_store_raw_t, conf.master),
@@ -128,8 +128,7 @@ static const sg_key_row_t store_rows[] = {
     {"key_version", OWN("name", sg_load_key_part), .help = "part of key names to start afresh with",
      AT(sg_store_raw_t, conf.key_version), .max = 8, .range = "1 to 8 of A-Z a-z 0-9 _ -", .fallback = "v1"},
     {"deny_cache", BOOL, .help = "answer repeated denials without asking Redis",
-     AT(sg_store_raw_t, conf.deny_cache), .fallback = "true", .inactive = "every request asks the store",
-     .inactive_value = "true"},
+     AT(sg_store_raw_t, conf.deny_cache), .fallback = "true"},
 };
 SHAPE(store, "the section store");
 

@@ -3,7 +3,7 @@ import hashlib
 import json
 import os
 import re
-import signal
+import signal as signals
 import subprocess
 import urllib.error
 import urllib.request
@@ -90,12 +90,12 @@ class Gateway:
         good, bad = len(self.events("config reloaded")), len(self.events("config not reloaded: the running one stays"))
         if config is not None:
             self.write_config(config)
-        self.signal(signal.SIGHUP)
+        self.signal(signals.SIGHUP)
         until("reload", lambda: len(self.events("config reloaded")) > good or
               len(self.events("config not reloaded: the running one stays")) > bad)
         return len(self.events("config reloaded")) > good
 
-    def stop(self, number=signal.SIGTERM, deadline_s=20):
+    def stop(self, number=signals.SIGTERM, deadline_s=20):
         """Ends it, and returns its exit status."""
         if self.process is None:
             return None

@@ -2,9 +2,12 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
-#include <uthash.h>
 
+#include "base/hash.h"
 #include "base/mem.h"
+
+#define HASH_FUNCTION(p, n, out) ((out) = (unsigned)sg_siphash(sg_str_n((const char *)(p), (n))))
+#include <uthash.h>
 
 typedef struct {
     sg_addr_t peer;

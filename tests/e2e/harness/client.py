@@ -152,6 +152,15 @@ class Connection:
             interim.append(status)
         return Answer(status, minor, fields, self._body(method, status, fields), interim)
 
+    def at_end_of_stream(self):
+        """Read and drop what comes, until the peer closes."""
+        try:
+            while self.socket.recv(65536):
+                pass
+        except ConnectionResetError:
+            pass
+        return True
+
     def at_end(self):
         """True when the peer has closed (in order or by reset) and nothing is left to read."""
         if self.buffer:

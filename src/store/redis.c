@@ -101,7 +101,7 @@ static void show(sg_redis_t *r)
     r->seen = up ? SEEN_UP : SEEN_DOWN;
     if (!r->retired) {
         sg_set_store_up(r->metrics, up);
-        sg_set_breaker_open(r->metrics, r->breaker.state != SG_BREAKER_CLOSED);
+        sg_set_breaker_open(r->metrics, r->breaker.state == SG_BREAKER_OPEN);
     }
 }
 
@@ -461,7 +461,7 @@ void sg_redis_release(sg_redis_t *r, const sg_check_t *check)
 void sg_redis_status(const sg_redis_t *r, sg_store_status_t *out)
 {
     out->up = r->seen == SEEN_UP;
-    out->breaker_open = r->breaker.state != SG_BREAKER_CLOSED;
+    out->breaker_open = r->breaker.state == SG_BREAKER_OPEN;
     (void)snprintf(out->error, sizeof out->error, "%s", r->error);
 }
 

@@ -16,7 +16,7 @@ struct sg_redis_conn {
     void *arg;
     conn_state_t state;
     sg_redis_link_t *link;      /* GREETING and UP */
-    sg_resolve_t *resolve;      /* RESOLVING */
+    sg_resolve_t *resolve;      /* a look-up that is out; it may outlast the attempt that asked for it */
     sg_addr_t addrs[SG_RESOLVE_MAX];
     size_t addr_count, addr_at;
     unsigned failures;          /* since the connection last lasted for a heartbeat */
@@ -54,8 +54,6 @@ static void give_up(sg_redis_conn_t *c, sg_store_err_t kind, const char *why)
     char text[256];
     (void)snprintf(text, sizeof text, "%s: %s", c->place, why);
     c->link = NULL;
-    sg_resolve_cancel(c->resolve);
-    c->resolve = NULL;
     rest(c);
     c->events.down(c->arg, kind, text);
     sg_redis_link_close(link);
@@ -220,20 +218,23 @@ static void try_address(sg_redis_conn_t *c)
     open_link(c, host);
 }
 
+/* When the look-up fails the addresses of the last one are as good as any. */
 static void on_resolved(void *arg, sg_err_t err, const sg_addr_t *addr)
 {
     sg_redis_conn_t *c = arg;
     (void)addr;
-    sg_resolve_t *resolve = c->resolve;
-    c->resolve = NULL;
-    if (err != SG_OK) {
-        give_up(c, SG_STORE_ERR_CONNECT, "the name has no address");
-        return;
+    if (err == SG_OK) {
+        const sg_addr_t *all = sg_resolve_all(c->resolve, &c->addr_count);
+        memcpy(c->addrs, all, c->addr_count * sizeof *all);
     }
-    const sg_addr_t *all = sg_resolve_all(resolve, &c->addr_count);
-    memcpy(c->addrs, all, c->addr_count * sizeof *all);
+    c->resolve = NULL;
     c->addr_at = 0;
-    try_address(c);
+    if (c->state != RESOLVING)      /* late; the next attempt looks again */
+        return;
+    if (c->addr_count)
+        try_address(c);
+    else
+        give_up(c, SG_STORE_ERR_CONNECT, "the name has no address");
 }
 
 /* Never goes on in clear text, or with one node, where the config asked for more. */
@@ -256,13 +257,13 @@ static void attempt(void *arg)
     }
     int64_t limit_us = c->conf->timeout_us > SG_REDIS_ATTEMPT_US ? c->conf->timeout_us : SG_REDIS_ATTEMPT_US;
     sg_timer_in(c->loop, &c->timer, limit_us, attempt_late, c);
-    c->addr_count = 0;
     if (!c->conf->host) {
         open_link(c, NULL);
         return;
     }
     c->state = RESOLVING;
-    c->resolve = sg_resolve_start(c->loop, c->conf->host, on_resolved, c);
+    if (!c->resolve)                /* one thread at a time, however long the name servers take */
+        c->resolve = sg_resolve_start(c->loop, c->conf->host, on_resolved, c);
 }
 
 /* --- for redis.c ------------------------------------------------------------------------------ */

@@ -29,6 +29,7 @@
 
 typedef struct {
     char dir[64], socket[96], log[96];
+    char port[8];               /* "0": the unix socket only */
     pid_t pid;
     sg_loop_t *loop;
     sg_metrics_t *metrics;
@@ -103,9 +104,9 @@ static inline void server_start(fixture_t *f)
     assert_true(f->pid >= 0);
     if (f->pid == 0) {
         (void)setenv("PATH", "/usr/sbin:/usr/bin:/sbin:/bin:/usr/local/bin", 1);
-        (void)execlp("redis-server", "redis-server", "--port", "0", "--unixsocket", f->socket, "--dir",
-                     f->dir, "--logfile", f->log, "--save", "", "--appendonly", "no", "--daemonize", "no",
-                     (char *)NULL);
+        (void)execlp("redis-server", "redis-server", "--bind", "127.0.0.1", "--port", f->port, "--unixsocket",
+                     f->socket, "--dir", f->dir, "--logfile", f->log, "--save", "", "--appendonly", "no",
+                     "--daemonize", "no", (char *)NULL);
         _exit(127);
     }
     int64_t end_us = sg_clock_mono_us() + PATIENCE_US;
@@ -135,6 +136,7 @@ static inline fixture_t *fixture_new(void)
     assert_non_null(mkdtemp(f->dir));
     (void)snprintf(f->socket, sizeof f->socket, "%s/redis.sock", f->dir);
     (void)snprintf(f->log, sizeof f->log, "%s/redis.log", f->dir);
+    (void)snprintf(f->port, sizeof f->port, "0");
     f->loop = sg_loop_new();
     f->metrics = sg_metrics_new();
     f->block = sg_metrics_block(f->metrics);

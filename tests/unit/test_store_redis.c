@@ -1,4 +1,8 @@
 /* Decisions by a real redis-server: exactness, the script gone, the server gone, hung, refusing, and back. */
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
 #include "store_fixture.h"
 
 #define TAG "tttttttttttttttttttttt"
@@ -116,6 +120,45 @@ static void test_away_at_start(void **state)
     decide_until(f, TAG, &l, SG_FROM_STORE);
     sg_store_status(f->store, &status);
     assert_true(status.up);
+}
+
+/* By name and TCP; where the name has an address at which nobody listens (::1), the next one is tried. */
+static void test_by_name(void **state)
+{
+    fixture_t *f = *state;
+    sg_limit_t l = bucket(1000000);
+    struct sockaddr_in sa = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t len = sizeof sa;
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    assert_int_equal(bind(fd, (struct sockaddr *)&sa, len), 0);
+    assert_int_equal(getsockname(fd, (struct sockaddr *)&sa, &len), 0);
+    (void)close(fd);
+    (void)snprintf(f->port, sizeof f->port, "%u", ntohs(sa.sin_port));
+    server_start(f);
+    f->conf.store.unix_path = NULL;
+    f->conf.store.host = (char *)(uintptr_t) "localhost";
+    f->conf.store.port = ntohs(sa.sin_port);
+    open_store(f);
+    decide_until(f, TAG, &l, SG_FROM_STORE);
+    /* A connection that is lost is made again, with the name looked up again. */
+    sg_free(say(f, "CLIENT KILL TYPE normal SKIPME yes"));
+    decide_until(f, TAG, &l, SG_FROM_LOCAL);
+    decide_until(f, TAG, &l, SG_FROM_STORE);
+}
+
+static void test_no_such_name(void **state)
+{
+    fixture_t *f = *state;
+    sg_limit_t l = bucket(5);
+    f->conf.store.unix_path = NULL;
+    f->conf.store.host =
+        (char *)(uintptr_t) "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa.invalid";
+    f->conf.store.port = 6379;
+    open_store(f);
+    assert_int_equal(decide_one(f, TAG, &l).source, SG_FROM_LOCAL);
+    sg_store_status_t status;
+    sg_store_status(f->store, &status);
+    assert_non_null(strstr(status.error, "no address"));
 }
 
 /* --- a server that hangs ---------------------------------------------------------------------- */
@@ -360,6 +403,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_script_flush, with_server, teardown),
         cmocka_unit_test_setup_teardown(test_restart, with_server, teardown),
         cmocka_unit_test_setup_teardown(test_away_at_start, without_server, teardown),
+        cmocka_unit_test_setup_teardown(test_by_name, without_server, teardown),
+        cmocka_unit_test_setup_teardown(test_no_such_name, without_server, teardown),
         cmocka_unit_test_setup_teardown(test_hang, with_server, teardown),
         cmocka_unit_test_setup_teardown(test_hang_with_many_out, with_server, teardown),
         cmocka_unit_test_setup_teardown(test_wrong_type, with_server, teardown),

@@ -58,9 +58,9 @@ unsigned sg_conn_target_index(const sg_conn_t *c);
 /* Readiness, level-triggered; the callback may close or give back the connection. `events` are SG_EV_...;
  * for TLS they are what the socket needs, the callback is called when a send or recv may make progress. */
 void sg_conn_watch(sg_conn_t *c, unsigned events, sg_watch_fn *fn, void *arg);
-/* SG_OK with *n > 0; SG_ERR_AGAIN; SG_ERR_EOF (recv only; with TLS only after the peer said so);
- * SG_ERR_RESET. After SG_ERR_AGAIN of a send the next one must begin with the same bytes, and be no
- * shorter. */
+/* SG_OK with *n > 0; SG_ERR_AGAIN; SG_ERR_EOF (recv only; libcurl 7 gives it also for a TLS stream that was
+ * cut without close_notify, libcurl 8 then SG_ERR_RESET); SG_ERR_RESET. After SG_ERR_AGAIN of a send the
+ * next one must begin with the same bytes, and be no shorter. */
 SG_MUST sg_err_t sg_conn_send(sg_conn_t *c, const void *data, size_t len, size_t *n);
 SG_MUST sg_err_t sg_conn_recv(sg_conn_t *c, void *data, size_t len, size_t *n);
 

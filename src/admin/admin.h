@@ -1,7 +1,7 @@
 /* admin.h - the admin listener: /metrics, health, /status, the page, tenants' usage and reset, reload.
  *
  * Lives in the main thread's loop; all functions and callbacks belong to that thread. No route of the public
- * listeners leads here. Endpoints and their answers: docs/operations.md. */
+ * listeners leads here. Endpoints and their answers: docs/admin.md. */
 #ifndef SG_ADMIN_ADMIN_H
 #define SG_ADMIN_ADMIN_H
 

@@ -79,7 +79,8 @@ uint64_t sg_quota_pack(int64_t window_end_us, double ratio)
     float f = ratio > 0 && isfinite(ratio) ? (float)ratio : 0;
     uint32_t bits;
     memcpy(&bits, &f, sizeof bits);
-    int64_t end_s = window_end_us > 0 ? (window_end_us + 999999) / 1000000 : 0;
+    /* To the nearest second: a store that counts in ms gives the end of one window a ms earlier or later. */
+    int64_t end_s = window_end_us > 0 ? (window_end_us + 500000) / 1000000 : 0;
     if (end_s > UINT32_MAX)
         end_s = UINT32_MAX;
     return (uint64_t)end_s << 32 | bits;

@@ -384,8 +384,9 @@ static void test_quota_shows_the_highest_use_of_the_window(void **state)
 static void test_quota_word_keeps_both_halves(void **state)
 {
     (void)state;
-    uint64_t w = sg_quota_pack(WALL_US + 1, 0.1);
-    assert_int_equal(sg_quota_end_s(w), WALL_US / 1000000 + 1);
+    uint64_t w = sg_quota_pack(WALL_US + 1000, 0.1);
+    assert_int_equal(sg_quota_end_s(w), WALL_US / 1000000);
+    assert_true(w == sg_quota_pack(WALL_US - 1000, 0.1));
     assert_true(sg_quota_ratio(w) > 0.0999 && sg_quota_ratio(w) < 0.1001);
     assert_int_equal(sg_quota_pack(-1, -0.5), 0);
     assert_true(sg_quota_pack(WALL_US, 0.2) < sg_quota_pack(WALL_US, 0.21));

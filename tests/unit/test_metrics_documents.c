@@ -13,6 +13,7 @@
 #include "base/mem.h"
 #include "metrics/block.h"
 #include "metrics/writer.h"
+#include "server/refusal.h"
 
 static char *path_of(const char *name)
 {
@@ -122,6 +123,25 @@ static void test_the_list_is_the_table(void **state)
         sg_free(word);
     }
     sg_free(text);
+}
+
+static bool is_reason(const char *word)
+{
+    for (size_t i = 0; i < SG_REASON_COUNT; i++) {
+        if (strcmp(sg_reason_words[i], word) == 0)
+            return true;
+    }
+    return false;
+}
+
+static void test_each_refusal_has_a_reason_of_its_own(void **state)
+{
+    (void)state;
+    for (sg_refuse_t r = 0; r < SG_REFUSE_COUNT; r++) {
+        const sg_refusal_t *refusal = sg_refusal(r);
+        if (refusal->malformed && !is_reason(refusal->word))
+            fail_msg("metrics.def lacks the reason %s", refusal->word);
+    }
 }
 
 /* --- the rules ----------------------------------------------------------------------------------------- */
@@ -252,6 +272,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_list_is_the_table),
+        cmocka_unit_test(test_each_refusal_has_a_reason_of_its_own),
         cmocka_unit_test(test_rules_use_metrics_that_exist),
         cmocka_unit_test(test_each_alert_has_a_runbook_section_and_cases),
         cmocka_unit_test(test_the_runbook_names_metrics_that_exist),

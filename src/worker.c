@@ -166,10 +166,10 @@ bool sg_worker_is_drained(const sg_worker_t *w)
 
 static void parts_free(sg_worker_t *w)
 {
+    sg_timer_stop(w->loop, &w->tick); /* it looks at the server */
     sg_server_free(w->server);
     for (int i = 0; i < 3; i++) /* what the ended requests gave back goes out */
         sg_loop_turn(w->loop, 0);
-    sg_timer_stop(w->loop, &w->tick);
     sg_proxy_free(w->proxy);
     sg_upstreams_free(w->upstreams);
     sg_store_free(w->store);

@@ -105,3 +105,14 @@ bool sg_answer_queue(sg_live_t *live)
         live->queued = false;
     return ok;
 }
+
+size_t sg_request_answer_room(const sg_request_t *rq)
+{
+    enum { LIBRARY_BYTES = 12 * 1024 };     /* its own fields, and the buffer it sends the body from */
+    const sg_live_t *live = SG_OWNER(rq, sg_live_t, rq);
+    size_t memory = live->client->server->memory_bytes;
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(live->client->mhd, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE);
+    size_t used = LIBRARY_BYTES + (info ? info->header_size : 0) + rq->fields.count * 64;
+    return used < memory ? memory - used : 0;
+}

@@ -80,13 +80,15 @@ void sg_lingerers_free(sg_server_t *s)
 
 /* --- deadlines --------------------------------------------------------------------------------------- */
 
-static uint64_t bytes_received(const sg_client_t *c)
+/* Has anything come since the last request ended (or the connection was opened)? */
+static bool has_begun(const sg_client_t *c)
 {
     struct tcp_info info = {0};
     socklen_t len = sizeof info;
     if (c->peer_is_unix || getsockopt(c->fd, IPPROTO_TCP, TCP_INFO, &info, &len) < 0)
-        return c->bytes_before;
-    return info.tcpi_bytes_received;
+        return false;
+    int64_t quiet_us = sg_loop_now_us(c->server->loop) - c->waiting_since_us;
+    return info.tcpi_bytes_received > 0 && (int64_t)info.tcpi_last_data_recv * 1000 < quiet_us;
 }
 
 void sg_client_shut(sg_client_t *c)
@@ -120,7 +122,7 @@ static void head_late(void *arg)
     static const sg_refusal_t late = {"header_timeout", 408, "The head did not come in time.", true, true};
     if (c->live)
         return;
-    if (!c->server->config->server.tls_certificate && bytes_received(c) > c->bytes_before) {
+    if (!c->server->config->server.tls_certificate && has_begun(c)) {
         sg_count_refused(c->server->metrics, late.word);
         sg_client_write_raw(c, &late);
     }
@@ -131,7 +133,7 @@ void sg_client_expect_head(sg_client_t *c)
 {
     const sg_server_conf_t *conf = &c->server->config->server;
     int64_t wait_us = conf->header_timeout_us + (c->requests ? conf->idle_timeout_us : 0);
-    c->bytes_before = c->requests ? bytes_received(c) : 0;
+    c->waiting_since_us = sg_loop_now_us(c->server->loop);
     sg_timer_in(c->server->loop, &c->deadline, wait_us, head_late, c);
 }
 

@@ -176,17 +176,24 @@ static void listeners_stop(sg_server_t *s)
         sg_watch_stop(s->loop, &s->listeners[i].watch);
 }
 
+/* The head, the library's list of its fields, and the head of the answer share this. The library wipes all of it
+ * at every request: no more than needed. */
+static size_t connection_memory(const sg_server_conf_t *conf)
+{
+    enum { LEAST = 64 * 1024 };
+    size_t twice = (size_t)conf->max_header_bytes * 2;
+    return twice < LEAST ? LEAST : twice;
+}
+
 static struct MHD_Daemon *daemon_start(sg_server_t *s, const sg_server_conf_t *conf)
 {
     unsigned timeout_s = (unsigned)((conf->idle_timeout_us + 999999) / 1000000);
-    /* The head, the library's list of its fields, and the head of the answer share this memory. */
-    size_t memory = (size_t)conf->max_header_bytes * 2 + 64 * 1024;
     return MHD_start_daemon(
         MHD_USE_EPOLL | MHD_USE_NO_LISTEN_SOCKET | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG, 0, NULL,
         NULL, on_request, s, MHD_OPTION_EXTERNAL_LOGGER, on_library_log, s, MHD_OPTION_NOTIFY_CONNECTION,
         on_connection, s, MHD_OPTION_NOTIFY_COMPLETED, on_completed, s, MHD_OPTION_URI_LOG_CALLBACK,
         on_target, s, MHD_OPTION_UNESCAPE_CALLBACK, no_unescape, s, MHD_OPTION_CONNECTION_TIMEOUT, timeout_s,
-        MHD_OPTION_CONNECTION_MEMORY_LIMIT, memory, MHD_OPTION_CONNECTION_LIMIT, 1000000u,
+        MHD_OPTION_CONNECTION_MEMORY_LIMIT, s->memory_bytes, MHD_OPTION_CONNECTION_LIMIT, 1000000u,
 #if SG_MHD_STRICT
         MHD_OPTION_CLIENT_DISCIPLINE_LVL, 1,
 #endif
@@ -204,6 +211,7 @@ sg_server_t *sg_server_new(const sg_server_setup_t *setup, sg_why_t *why)
     s->handler_arg = setup->handler_arg;
     sg_list_init(&s->clients);
     sg_list_init(&s->lingerers);
+    s->memory_bytes = connection_memory(&s->config->server);
     s->daemon = daemon_start(s, &s->config->server);
     if (!s->daemon) {
         sg_why_set(why, "libmicrohttpd does not start: %s", sg_errno_text(errno));

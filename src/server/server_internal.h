@@ -37,7 +37,7 @@ typedef struct sg_client {
     size_t target_len;
     struct sg_live *live; /* the request that is open; NULL between requests */
     uint64_t requests;
-    uint64_t bytes_before; /* received on the socket when the last request ended */
+    int64_t waiting_since_us; /* when the last request ended, or the connection was opened */
     bool linger;           /* unread bytes may be on their way: close gently */
     bool hung_up;
 } sg_client_t;
@@ -74,6 +74,7 @@ struct sg_server {
     sg_hook_t mhd_hook;
     sg_timer_t mhd_timer;
     sg_task_t mhd_again;
+    size_t memory_bytes;        /* libmicrohttpd's for one connection */
     bool dirty; /* libmicrohttpd has work */
     bool draining;
     sg_listener_t *listeners;

@@ -419,13 +419,14 @@ static void keep_head(sg_exchange_t *ex)
     *f = (sg_field_t){sg_arena_str(ex->rq->arena, f->name), sg_arena_str(ex->rq->arena, f->value)};
 }
 
-/* The HTTP library builds the answer's head in bounded memory: better a 502 than a connection that just closes. */
+/* The HTTP library builds the answer's head in bounded memory: better a 502 than a connection that just
+ * closes. */
 static bool head_fits(const sg_exchange_t *ex)
 {
     enum { OWN_FIELDS_BYTES = 4096 };
     size_t bytes = OWN_FIELDS_BYTES;
     SG_FIELDS_EACH(f, &ex->head.fields)
-        bytes += f->name.n + f->value.n + 4;
+    bytes += f->name.n + f->value.n + 4;
     return bytes <= sg_request_answer_room(ex->rq);
 }
 
@@ -439,8 +440,9 @@ static void head_complete(sg_exchange_t *ex, sg_str_t rest)
         return;
     }
     if (!head_fits(ex)) {
-        sg_log(SG_LOG_INFO, "upstream's answer is not valid HTTP", SG_F_STR("upstream", upstream_of(ex)->name),
-               SG_F_STR("target", ex->target_text), SG_F_STR("reason", "head_too_large"));
+        sg_log(SG_LOG_INFO, "upstream's answer is not valid HTTP",
+               SG_F_STR("upstream", upstream_of(ex)->name), SG_F_STR("target", ex->target_text),
+               SG_F_STR("reason", "head_too_large"));
         fail(ex, SG_UP_PROTOCOL, SG_REFUSE_UPSTREAM_PROTOCOL);
         return;
     }

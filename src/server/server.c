@@ -176,8 +176,8 @@ static void listeners_stop(sg_server_t *s)
         sg_watch_stop(s->loop, &s->listeners[i].watch);
 }
 
-/* The head, the library's list of its fields, and the head of the answer share this. The library wipes all of it
- * at every request: no more than needed. */
+/* The head, the library's list of its fields, and the head of the answer share this. The library wipes all of
+ * it at every request: no more than needed. */
 static size_t connection_memory(const sg_server_conf_t *conf)
 {
     enum { LEAST = 64 * 1024 };

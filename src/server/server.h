@@ -85,7 +85,8 @@ void sg_request_want_body(sg_request_t *rq);
  * coming is then taken and dropped up to a bound, and the answer goes out after it. What `reply` points to
  * lives until done. */
 void sg_request_reply(sg_request_t *rq, const sg_reply_t *reply);
-/* How many bytes of field lines an answer may have: what the library's memory of this connection still holds. */
+/* How many bytes of field lines an answer may have: what the library's memory of this connection still holds.
+ */
 size_t sg_request_answer_room(const sg_request_t *rq);
 void sg_request_have_answer(sg_request_t *rq);
 /* End the connection at once, without an answer or in the middle of one. */

@@ -200,6 +200,10 @@ static void log_exchange(const sg_exchange_t *ex, sg_result_t result, int64_t du
 
 void sg_account_done(sg_exchange_t *ex, bool complete)
 {
+    if (!complete && !ex->refusal && ex->rq->refusal) { /* found in the middle of the body */
+        ex->refusal = ex->rq->refusal;
+        ex->status = ex->refusal->status;
+    }
     sg_result_t result = result_of(ex, complete);
     if (result == SG_RESULT_ABORTED)
         ex->status = 499;

@@ -136,6 +136,7 @@ void sg_forward_head(sg_exchange_t *ex, const sg_target_conf_t *target, sg_buf_t
 void sg_exchange_forward(sg_exchange_t *ex);
 size_t sg_relay_body(sg_exchange_t *ex, sg_str_t data);
 void sg_relay_body_end(sg_exchange_t *ex);
+bool sg_relay_wants_upload(const sg_exchange_t *ex);
 ptrdiff_t sg_relay_pull(sg_exchange_t *ex, char *out, size_t max);
 /* Give up whatever is open towards the upstream; safe at any time. */
 void sg_relay_abandon(sg_exchange_t *ex);

@@ -7,6 +7,7 @@
  * never passes as it came. */
 static const char *const own_fields[] = {"Host",
                                          "Content-Length",
+                                         "Transfer-Encoding",
                                          "Expect",
                                          "X-Forwarded-For",
                                          "X-Forwarded-Proto",

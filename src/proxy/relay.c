@@ -66,6 +66,16 @@ static void fail(sg_exchange_t *ex, sg_up_outcome_t outcome, sg_refuse_t why)
     sg_exchange_refuse_why(ex, why);
 }
 
+/* In the middle of the client's body. */
+static void refuse_upload(sg_exchange_t *ex, sg_refuse_t why)
+{
+    count_upstream(ex, SG_UP_CANCELLED);
+    drop_conn(ex);
+    ex->refusal = sg_refusal(why);
+    ex->status = ex->refusal->status;
+    sg_request_cut_with(ex->rq, ex->refusal);
+}
+
 /* --- time-outs --------------------------------------------------------------------------------------- */
 
 static int64_t first_byte_us(const sg_exchange_t *ex)
@@ -97,9 +107,7 @@ static void on_timer(void *arg)
         return;
     }
     if (ex->state == SG_EX_SENDING && ex->conn && ex->sent == sg_buf_len(&ex->out)) {
-        count_upstream(ex, SG_UP_CANCELLED);
-        drop_conn(ex);
-        sg_request_cut_with(ex->rq, sg_refusal(SG_REFUSE_BODY_TIMEOUT));
+        refuse_upload(ex, SG_REFUSE_BODY_TIMEOUT);
         return;
     }
     fail(ex, SG_UP_TIMEOUT, SG_REFUSE_UPSTREAM_TIMEOUT);
@@ -304,8 +312,9 @@ static void flush(sg_exchange_t *ex)
         if (err == SG_ERR_AGAIN)
             break;
         if (err) { /* it may have answered before it closed (RFC 9112 section 9.5): look before giving up */
+            const sg_conn_t *failed = ex->conn;
             receive(ex);
-            if (ex->conn && (ex->state == SG_EX_SENDING || ex->state == SG_EX_WAITING))
+            if (ex->conn == failed && (ex->state == SG_EX_SENDING || ex->state == SG_EX_WAITING))
                 broken(ex, SG_UP_RESET, SG_REFUSE_UPSTREAM_RESET);
             return;
         }
@@ -321,9 +330,13 @@ static void flush(sg_exchange_t *ex)
     want_more_upload(ex);
 }
 
-static bool wants_upload(const sg_exchange_t *ex)
+/* An upstream may begin its answer before it has the whole request, and still want the rest: not when it
+ * refuses (RFC 9112 section 9.3: "stop sending"). */
+bool sg_relay_wants_upload(const sg_exchange_t *ex)
 {
-    return ex->state == SG_EX_SENDING && !ex->upload_done;
+    if (ex->upload_done)
+        return false;
+    return ex->state == SG_EX_SENDING || (ex->state == SG_EX_RELAYING && ex->conn && ex->head.status < 400);
 }
 
 static bool over_limit(const sg_exchange_t *ex, size_t more)
@@ -334,14 +347,12 @@ static bool over_limit(const sg_exchange_t *ex, size_t more)
 
 size_t sg_relay_body(sg_exchange_t *ex, sg_str_t data)
 {
-    if (!wants_upload(ex))
-        return data.n;
     if (over_limit(ex, data.n)) {
-        ex->refusal = sg_refusal(SG_REFUSE_BODY_TOO_LARGE);
-        ex->status = ex->refusal->status;
-        count_upstream(ex, SG_UP_CANCELLED);
-        drop_conn(ex);
-        sg_request_cut_with(ex->rq, ex->refusal);
+        refuse_upload(ex, SG_REFUSE_BODY_TOO_LARGE);
+        return data.n;
+    }
+    if (!sg_relay_wants_upload(ex)) { /* answered meanwhile */
+        ex->upload_bytes += data.n;
         return data.n;
     }
     size_t room = unsent(ex) < SG_UPLOAD_HIGH ? SG_UPLOAD_HIGH - unsent(ex) : 0;
@@ -359,7 +370,7 @@ size_t sg_relay_body(sg_exchange_t *ex, sg_str_t data)
 
 void sg_relay_body_end(sg_exchange_t *ex)
 {
-    if (!wants_upload(ex))
+    if (!sg_relay_wants_upload(ex))
         return;
     if (ex->rq->upload == SG_UPLOAD_CHUNKED)
         sg_chunk_write_last(&ex->out);
@@ -412,6 +423,12 @@ static bool status_is_retried(const sg_exchange_t *ex)
            sg_method_is_idempotent(ex->method);
 }
 
+static void log_invalid(const sg_exchange_t *ex, const char *reason)
+{
+    sg_log(SG_LOG_INFO, "upstream's answer is not valid HTTP", SG_F_STR("upstream", upstream_of(ex)->name),
+           SG_F_STR("target", ex->target_text), SG_F_STR("reason", reason));
+}
+
 /* The head's views point into a buffer that moves on: keep what is needed in the arena. */
 static void keep_head(sg_exchange_t *ex)
 {
@@ -440,23 +457,22 @@ static void head_complete(sg_exchange_t *ex, sg_str_t rest)
         return;
     }
     if (!head_fits(ex)) {
-        sg_log(SG_LOG_INFO, "upstream's answer is not valid HTTP",
-               SG_F_STR("upstream", upstream_of(ex)->name), SG_F_STR("target", ex->target_text),
-               SG_F_STR("reason", "head_too_large"));
+        log_invalid(ex, "head_too_large");
         fail(ex, SG_UP_PROTOCOL, SG_REFUSE_UPSTREAM_PROTOCOL);
         return;
     }
     keep_head(ex);
-    sg_exchange_go(ex, SG_EX_RELAYING);
-    expect_progress(ex);
     sg_body_init(&ex->body, ex->head.body, ex->head.length);
     if (ex->body.done || ex->head.body == SG_BODY_NONE) {
         finished(ex, rest.n == 0);
-    } else if (!feed(ex, rest)) {
-        count_upstream(ex, SG_UP_PROTOCOL); /* the client has nothing yet, but the answer cannot be saved */
-        drop_conn(ex);
-        ex->upstream_cut = true;
+    } else if (!feed(ex, rest)) { /* nothing has gone out: the client can still be told */
+        log_invalid(ex, "chunks");
+        fail(ex, SG_UP_PROTOCOL, SG_REFUSE_UPSTREAM_PROTOCOL);
+        return;
     }
+    sg_exchange_go(ex, SG_EX_RELAYING);
+    if (ex->conn)
+        expect_progress(ex);
     sg_reply_upstream(ex);
 }
 
@@ -472,11 +488,7 @@ static bool take_head(sg_exchange_t *ex, sg_str_t in, size_t *used)
     ex->head_seen = 0;
     bool interim = err == SG_OK && ex->head.status < 200;
     if (err || ex->head.status == 101 || (interim && ++ex->interim > INTERIM_MAX)) {
-        sg_log(SG_LOG_INFO, "upstream's answer is not valid HTTP",
-               SG_F_STR("upstream", upstream_of(ex)->name), SG_F_STR("target", ex->target_text),
-               SG_F_STR("reason", why       ? why
-                                  : interim ? "interim"
-                                            : "too_large"));
+        log_invalid(ex, why ? why : interim ? "interim" : "too_large");
         fail(ex, SG_UP_PROTOCOL, SG_REFUSE_UPSTREAM_PROTOCOL);
         return false;
     }

@@ -168,6 +168,7 @@ void sg_reply_upstream(sg_exchange_t *ex)
     finish_fields(ex);
     ex->reply.kind = answer_kind(ex);
     ex->reply.length = ex->head.length;
+    ex->reply.keep_body = sg_relay_wants_upload(ex);
     if (ex->reply.kind == SG_ANSWER_BYTES) {
         ex->reply.bytes = sg_buf_str(&ex->down);
         ex->response_bytes = ex->reply.bytes.n;

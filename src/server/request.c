@@ -58,7 +58,7 @@ void sg_request_reply(sg_request_t *rq, const sg_reply_t *reply)
     live->reply = *reply;
     live->replied = true;
     if (live->phase == SG_PHASE_BODY)
-        live->drop_body = true;
+        live->drop_body = !reply->keep_body;
     sg_live_resume(live);
 }
 
@@ -108,9 +108,15 @@ void sg_request_completed(sg_live_t *live, enum MHD_RequestTerminationCode how)
     c->requests++;
     sg_add_connections(s->metrics, SG_CONN_ACTIVE, -1);
     sg_add_connections(s->metrics, SG_CONN_IDLE, 1);
-    s->handler->done(&live->rq, live->queued && how == MHD_REQUEST_TERMINATED_COMPLETED_OK);
+    bool ok = how == MHD_REQUEST_TERMINATED_COMPLETED_OK;
+    if (ok && !live->queued && !live->cut) /* the library answered by itself: the chunks were malformed */
+        live->rq.refusal = sg_refusal(SG_REFUSE_BAD_FRAMING);
+    s->handler->done(&live->rq, live->queued && ok);
     sg_defer_free(s->loop, &live->dead, live_dead, live);
-    sg_client_expect_head(c);
+    if (s->draining)
+        sg_client_shut(c);
+    else
+        sg_client_expect_head(c);
 }
 
 /* --- libmicrohttpd's calls --------------------------------------------------------------------------- */
@@ -148,6 +154,10 @@ static enum MHD_Result queue(sg_live_t *live)
 
 static enum MHD_Result wait(sg_live_t *live)
 {
+    if (live->client->hung_up) { /* together with its request, or before */
+        sg_request_client_gone(live);
+        return MHD_NO;
+    }
     sg_live_suspend(live);
     return MHD_YES;
 }

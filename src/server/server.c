@@ -117,6 +117,32 @@ static void on_completed(void *cls, struct MHD_Connection *mhd, void **state,
         sg_request_completed(live, how);
 }
 
+#if !SG_MHD_STRICT
+static void answer_bad_length(sg_client_t *c)
+{
+    uint64_t n;
+    const char *value = c->live || !c->mhd || c->linger
+                            ? NULL
+                            : MHD_lookup_connection_value(c->mhd, MHD_HEADER_KIND, "Content-Length");
+    if (!value || sg_str_u64(sg_str_trim(sg_str(value)), INT64_MAX, &n) == SG_OK)
+        return;
+    sg_client_write_raw(c, sg_refusal(SG_REFUSE_BAD_FRAMING));
+    (void)shutdown(c->fd, SHUT_WR);
+    c->linger = true;
+}
+
+/* The library sends the head of this one refusal twice. It does not tell whose request it is, so all
+ * connections are looked at that have a malformed length: they get a good answer, and the library's goes
+ * nowhere. */
+static void answer_bad_lengths(sg_server_t *s)
+{
+    if (s->config->server.tls_certificate)
+        return;
+    SG_LIST_EACH(l, &s->clients)
+    answer_bad_length(SG_OWNER(l, sg_client_t, link));
+}
+#endif
+
 /* What the library refuses by itself never reaches on_request: count it, and say it once. */
 static void on_library_log(void *cls, const char *fmt, va_list ap) SG_PRINTF(2, 0);
 static void on_library_log(void *cls, const char *fmt, va_list ap)
@@ -129,6 +155,10 @@ static void on_library_log(void *cls, const char *fmt, va_list ap)
     bool refused = strncmp(text, "Error processing request", 24) == 0;
     if (refused)
         sg_count_refused(s->metrics, "library");
+#if !SG_MHD_STRICT
+    if (strstr(text, "`Content-Length'") || strstr(text, "'Content-Length'"))
+        answer_bad_lengths(s);
+#endif
     sg_log(refused ? SG_LOG_INFO : SG_LOG_DEBUG,
            refused ? "request refused by the HTTP library" : "HTTP library", SG_F_STR("detail", text));
 }

@@ -54,7 +54,8 @@ typedef struct {
     sg_answer_kind_t kind;
     sg_str_t bytes;
     uint64_t length;
-    bool close; /* the connection ends after this answer */
+    bool close;     /* the connection ends after this answer */
+    bool keep_body; /* the handler still takes what comes of the request's body */
 } sg_reply_t;
 
 #define SG_PULL_END (-1) /* the body is complete */
@@ -82,8 +83,8 @@ typedef struct {
 void sg_request_admit(sg_request_t *rq);
 void sg_request_want_body(sg_request_t *rq);
 /* Answer; once. Before admit, or when the whole request has been received, or later: a body that is still
- * coming is then taken and dropped up to a bound, and the answer goes out after it. What `reply` points to
- * lives until done. */
+ * coming is then taken and, but for `keep_body`, dropped up to a bound; the answer goes out after it. What
+ * `reply` points to lives until done. */
 void sg_request_reply(sg_request_t *rq, const sg_reply_t *reply);
 /* How many bytes of field lines an answer may have: what the library's memory of this connection still holds.
  */

@@ -208,3 +208,22 @@ def echo(request, peer):
     else:
         peer.answer(200, [("Content-Type", "application/json")], body)
     return True
+
+
+def script(answer, then="keep", late=None, go=None):
+    """A handler that sends these bytes as they are. Then: keep the connection, close it, or reset it. With `late` it waits until `go`
+    (an Event) is set, and sends that too, on a connection that nobody uses any more; `go.sent` is set afterwards."""
+    answer = answer.encode("latin-1") if isinstance(answer, str) else answer
+
+    def handler(request, peer):
+        peer.send(answer)
+        if late is not None:
+            go.wait(10)
+            try:
+                peer.send(late)
+            finally:
+                go.sent.set()
+        if then == "reset":
+            peer.reset()
+        return then == "keep"
+    return handler

@@ -22,7 +22,7 @@
 struct sg_ticket {
     uint32_t magic;
     bool out;                   /* sent, and no reply yet */
-    bool trial, with_text;
+    bool trial, with_text, asking;
     uint8_t asks;
     sg_link_t live;             /* on sg_redis_t.live until answered or cancelled; spare: on .spare */
     sg_link_t queued;           /* on sg_redis_t.waiting while there is no connection */
@@ -39,7 +39,9 @@ typedef enum { SEEN_NOTHING, SEEN_UP, SEEN_DOWN } seen_t;
 struct sg_redis {
     sg_loop_t *loop;
     sg_config_t *config;
-    const sg_store_conf_t *conf;
+    const sg_store_conf_t *conf;        /* the config's, or `node` */
+    sg_store_conf_t node;
+    char *node_host;                    /* NULL outside a cluster */
     sg_metrics_block_t *metrics;
     sg_redis_hooks_t hooks;
     sg_redis_conn_t *conn;
@@ -99,7 +101,9 @@ static void show(sg_redis_t *r)
     if (!up)
         log_lost(r);
     r->seen = up ? SEEN_UP : SEEN_DOWN;
-    if (!r->retired) {
+    if (r->hooks.changed) {
+        r->hooks.changed(r->hooks.arg);
+    } else if (!r->retired) {
         sg_set_store_up(r->metrics, up);
         sg_set_breaker_open(r->metrics, r->breaker.state == SG_BREAKER_OPEN);
     }
@@ -114,7 +118,7 @@ static sg_ticket_t *ticket_new(sg_redis_t *r)
     r->spare_count -= l != NULL;
     t->magic = TICKET_MAGIC;
     t->r = r;
-    t->out = t->trial = t->with_text = false;
+    t->out = t->trial = t->with_text = t->asking = false;
     t->asks = 0;
     return t;
 }
@@ -257,6 +261,8 @@ static bool ask(sg_ticket_t *t, bool with_text)
         sg_script_command(&r->call, SG_STR("EVAL"), sg_str_n(sg_redis_script, sg_redis_script_len));
     else
         sg_script_command(&r->call, SG_STR("EVALSHA"), sg_str_n(r->digest, sizeof r->digest));
+    if (t->asking && !sg_redis_conn_send(r->conn, SG_STR("*1\r\n$6\r\nASKING\r\n"), NULL, NULL))
+        return false;
     sg_str_t command = sg_resp_call(&r->wire, &r->call);
     if (!sg_redis_conn_send(r->conn, command, on_reply, t))
         return false;
@@ -313,6 +319,18 @@ static void log_refused(sg_redis_t *r, sg_store_err_t kind, sg_str_t text)
            SG_F_VIEW("error", sg_str_n(text.p, text.n < 200 ? text.n : 200)));
 }
 
+/* This server answered, and did nothing: another one of the cluster has the slot. */
+static bool hand_on(sg_ticket_t *t, sg_str_t error)
+{
+    sg_redis_t *r = t->r;
+    if (!r->hooks.moved(r->hooks.arg, t, error))
+        return false;
+    if (sg_breaker_succeeded(&r->breaker))
+        show(r);
+    end_when_idle(r);
+    return true;
+}
+
 /* NOSCRIPT: one EVAL brings the text; those behind it on the same connection find the script there. */
 static void on_error(sg_ticket_t *t, const redisReply *reply)
 {
@@ -323,6 +341,8 @@ static void on_error(sg_ticket_t *t, const redisReply *reply)
     }
     sg_str_t text = sg_reply_error_text(reply);
     sg_store_err_t kind = sg_reply_error_kind(text);
+    if (kind == SG_STORE_ERR_MOVED && r->hooks.moved && t->asks < ASKS_MAX && hand_on(t, text))
+        return;
     bool closes = sg_reply_error_closes(text);
     sg_count_store_error(r->metrics, kind);
     log_refused(r, kind, text);
@@ -445,6 +465,22 @@ sg_ticket_t *sg_redis_check(sg_redis_t *r, const sg_check_t *check, sg_answer_fn
     return t;
 }
 
+void sg_redis_take(sg_redis_t *to, sg_ticket_t *t, bool asking)
+{
+    sg_list_remove(&t->live);
+    t->r = to;
+    t->asking = asking;
+    live_insert(to, t);
+    sg_admit_t admit = sg_breaker_admit(&to->breaker);
+    t->trial = admit == SG_ADMIT_TRIAL;
+    if (admit == SG_ADMIT_NO)
+        answer_by_policy(t);
+    else if (!sg_redis_conn_is_up(to->conn))
+        sg_list_push_back(&to->waiting, &t->queued);
+    else
+        ask_again(t, false);
+}
+
 void sg_redis_cancel(sg_ticket_t *t)
 {
     if (t->trial)
@@ -458,6 +494,11 @@ void sg_redis_release(sg_redis_t *r, const sg_check_t *check)
     sg_releases_send(&r->releases, r->conn);
 }
 
+bool sg_redis_is_up(const sg_redis_t *r)
+{
+    return r->seen == SEEN_UP;
+}
+
 void sg_redis_status(const sg_redis_t *r, sg_store_status_t *out)
 {
     out->up = r->seen == SEEN_UP;
@@ -467,15 +508,32 @@ void sg_redis_status(const sg_redis_t *r, sg_store_status_t *out)
 
 /* --- life ------------------------------------------------------------------------------------- */
 
-sg_redis_t *sg_redis_new(sg_loop_t *loop, sg_config_t *config, sg_metrics_block_t *metrics,
-                         const sg_redis_hooks_t *hooks)
+static void use_config(sg_redis_t *r, sg_config_t *config)
+{
+    r->config = sg_config_ref(config);
+    r->conf = &config->store;
+    if (!r->node_host)
+        return;
+    unsigned port = r->node.port;
+    r->node = config->store;
+    r->node.mode = SG_REDIS_STANDALONE;
+    r->node.host = r->node_host;
+    r->node.port = port;
+    r->node.unix_path = NULL;
+    r->node.db = 0;
+    r->conf = &r->node;
+}
+
+static sg_redis_t *new_server(sg_loop_t *loop, sg_config_t *config, const char *host, unsigned port,
+                              sg_metrics_block_t *metrics, const sg_redis_hooks_t *hooks)
 {
     static const sg_redis_conn_events_t events = {on_up, on_down};
     sg_redis_t *r = SG_NEW(sg_redis_t);
     uint8_t digest[SG_SHA1_BYTES];
     r->loop = loop;
-    r->config = sg_config_ref(config);
-    r->conf = &config->store;
+    r->node_host = host ? sg_strdup(host) : NULL;
+    r->node.port = port;
+    use_config(r, config);
     r->metrics = metrics;
     r->hooks = *hooks;
     sg_list_init(&r->live);
@@ -486,9 +544,23 @@ sg_redis_t *sg_redis_new(sg_loop_t *loop, sg_config_t *config, sg_metrics_block_
     sg_sha1(sg_str_n(sg_redis_script, sg_redis_script_len), digest);
     sg_hex(digest, sizeof digest, r->digest);
     r->conn = sg_redis_conn_new(loop, r->conf, &events, r);
-    sg_set_store_up(metrics, false);
-    sg_set_breaker_open(metrics, false);
+    if (!hooks->changed) {
+        sg_set_store_up(metrics, false);
+        sg_set_breaker_open(metrics, false);
+    }
     return r;
+}
+
+sg_redis_t *sg_redis_new(sg_loop_t *loop, sg_config_t *config, sg_metrics_block_t *metrics,
+                         const sg_redis_hooks_t *hooks)
+{
+    return new_server(loop, config, NULL, 0, metrics, hooks);
+}
+
+sg_redis_t *sg_redis_new_node(sg_loop_t *loop, sg_config_t *config, const char *host, unsigned port,
+                              sg_metrics_block_t *metrics, const sg_redis_hooks_t *hooks)
+{
+    return new_server(loop, config, host, port, metrics, hooks);
 }
 
 static bool same_text(const char *a, const char *b)
@@ -505,11 +577,10 @@ static bool same_server(const sg_store_conf_t *a, const sg_store_conf_t *b)
 
 bool sg_redis_reload(sg_redis_t *r, sg_config_t *config)
 {
-    if (!same_server(r->conf, &config->store))
+    if (!same_server(&r->config->store, &config->store))
         return false;
     sg_config_t *old = r->config;
-    r->config = sg_config_ref(config);
-    r->conf = &config->store;
+    use_config(r, config);
     sg_redis_conn_reload(r->conn, r->conf);
     sg_config_unref(old);
     return true;
@@ -525,12 +596,17 @@ void sg_redis_free(sg_redis_t *r)
     sg_releases_deinit(&r->releases);
     sg_buf_deinit(&r->wire);
     sg_config_unref(r->config);
+    sg_free(r->node_host);
     sg_free(r);
 }
 
 static void end(void *arg)
 {
-    sg_redis_free(arg);
+    sg_redis_t *r = arg;
+    sg_redis_hooks_t hooks = r->hooks;
+    sg_redis_free(r);
+    if (hooks.ended)
+        hooks.ended(hooks.arg);
 }
 
 static void end_when_idle(sg_redis_t *r)

@@ -16,12 +16,21 @@ typedef struct {
     void (*failed)(void *arg, const sg_check_t *check, sg_answer_t *out);
     /* An answer came. */
     void (*answered)(void *arg, const sg_check_t *check, const sg_verdict_t *verdict);
+    /* NULL outside a cluster. MOVED and ASK: true when the ticket was handed on with sg_redis_take. */
+    bool (*moved)(void *arg, sg_ticket_t *t, sg_str_t error);
+    /* NULL outside a cluster, where the metrics of one server are the store's. */
+    void (*changed)(void *arg);
+    /* NULL outside a cluster. A retired server has freed itself; nothing comes after it. */
+    void (*ended)(void *arg);
     void *arg;
 } sg_redis_hooks_t;
 
 /* Connects by itself. References `config`. */
 sg_redis_t *sg_redis_new(sg_loop_t *loop, sg_config_t *config, sg_metrics_block_t *metrics,
                          const sg_redis_hooks_t *hooks);
+/* A node of a cluster, with the credentials of the config. `host` is copied. */
+sg_redis_t *sg_redis_new_node(sg_loop_t *loop, sg_config_t *config, const char *host, unsigned port,
+                              sg_metrics_block_t *metrics, const sg_redis_hooks_t *hooks);
 /* Timeouts of the new config from now on. False, and nothing is changed, when it names another
  * server, user or database. */
 bool sg_redis_reload(sg_redis_t *r, sg_config_t *config);
@@ -34,10 +43,13 @@ void sg_redis_free(sg_redis_t *r);
  * never from inside. */
 sg_ticket_t *sg_redis_check(sg_redis_t *r, const sg_check_t *check, sg_answer_fn *fn, void *arg);
 void sg_redis_cancel(sg_ticket_t *t);
+/* From the hook `moved` only: `to` goes on with the ticket, within its deadline; `asking` after ASK. */
+void sg_redis_take(sg_redis_t *to, sg_ticket_t *t, bool asking);
 /* Slots wait for the connection when there is none, at most SG_REDIS_RELEASES_MAX. */
 #define SG_REDIS_RELEASES_MAX 4096
 void sg_redis_release(sg_redis_t *r, const sg_check_t *check);
 
+bool sg_redis_is_up(const sg_redis_t *r);
 void sg_redis_status(const sg_redis_t *r, sg_store_status_t *out);
 /* What the store's clock (epoch µs) is thought to say now, until its next answer: it picks the
  * bucket of fixed windows. */

@@ -237,13 +237,13 @@ static void on_resolved(void *arg, sg_err_t err, const sg_addr_t *addr)
         give_up(c, SG_STORE_ERR_CONNECT, "the name has no address");
 }
 
-/* Never goes on in clear text, or with one node, where the config asked for more. */
+/* Never goes on in clear text, or with some server, where the config asked for more. */
 static const char *unsupported(const sg_store_conf_t *conf)
 {
     if (conf->tls)
         return "this build has no TLS to Redis";
     if (conf->mode != SG_REDIS_STANDALONE)
-        return "this build speaks to a standalone Redis only";
+        return "this build asks no sentinels";
     return NULL;
 }
 

@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "store/cluster.h"
 #include "store/deny_cache.h"
 #include "store/fallback.h"
 #include "store/redis.h"
@@ -16,7 +17,8 @@ struct sg_store {
     sg_config_t *config;
     sg_memory_t *memory;
     sg_metrics_block_t *metrics;
-    sg_redis_t *redis;          /* NULL: memory */
+    sg_redis_t *redis;          /* at most one of these two; neither: memory */
+    sg_cluster_t *cluster;
     sg_deny_cache_t *denials;   /* NULL: off */
 };
 
@@ -42,10 +44,15 @@ static bool answer_from_cache(sg_store_t *s, const sg_check_t *check, sg_answer_
     return true;
 }
 
+static bool is_remote(const sg_store_t *s)
+{
+    return s->redis || s->cluster;
+}
+
 bool sg_store_check(sg_store_t *s, const sg_check_t *check, sg_answer_t *now, sg_ticket_t **ticket,
                     sg_answer_fn *fn, void *arg)
 {
-    if (!s->redis) {
+    if (!is_remote(s)) {
         now->source = SG_FROM_STORE;
         now->retry_us = 0;
         sg_memory_check(s->memory, check, WHOLE_PPM, sg_clock_wall_us(), &now->verdict);
@@ -53,7 +60,8 @@ bool sg_store_check(sg_store_t *s, const sg_check_t *check, sg_answer_t *now, sg
     }
     if (answer_from_cache(s, check, now))
         return true;
-    *ticket = sg_redis_check(s->redis, check, fn, arg);
+    *ticket =
+        s->cluster ? sg_cluster_check(s->cluster, check, fn, arg) : sg_redis_check(s->redis, check, fn, arg);
     if (*ticket)
         return false;
     sg_fallback_answer(&s->config->store, s->memory, check, now);
@@ -68,7 +76,9 @@ void sg_store_cancel(sg_ticket_t *t)
 /* Slots that were taken before a reload from one type of store to the other lapse with their leases. */
 void sg_store_release(sg_store_t *s, const sg_check_t *check, sg_source_t source)
 {
-    if (source == SG_FROM_STORE && s->redis)
+    if (source == SG_FROM_STORE && s->cluster)
+        sg_cluster_release(s->cluster, check);
+    else if (source == SG_FROM_STORE && s->redis)
         sg_redis_release(s->redis, check);
     else if (source == SG_FROM_LOCAL || source == SG_FROM_STORE)
         sg_memory_release(s->memory, check, sg_clock_wall_us());
@@ -76,7 +86,9 @@ void sg_store_release(sg_store_t *s, const sg_check_t *check, sg_source_t source
 
 void sg_store_status(const sg_store_t *s, sg_store_status_t *out)
 {
-    *out = (sg_store_status_t){.type = s->redis ? "redis" : "memory", .up = true};
+    *out = (sg_store_status_t){.type = is_remote(s) ? "redis" : "memory", .up = true};
+    if (s->cluster)
+        sg_cluster_status(s->cluster, out);
     if (s->redis)
         sg_redis_status(s->redis, out);
     out->entries = sg_memory_entries(s->memory);
@@ -84,23 +96,45 @@ void sg_store_status(const sg_store_t *s, sg_store_status_t *out)
 
 /* --- life ---------------------------------------------------------------------------------------------- */
 
-static void open_redis(sg_store_t *s)
+static void open_remote(sg_store_t *s)
 {
-    const sg_redis_hooks_t hooks = {on_failed, on_answered, s};
-    if (s->config->store.type == SG_STORE_REDIS) {
-        s->redis = sg_redis_new(s->loop, s->config, s->metrics, &hooks);
-        return;
-    }
+    const sg_redis_hooks_t hooks = {.failed = on_failed, .answered = on_answered, .arg = s};
     s->redis = NULL;
-    sg_set_store_up(s->metrics, true);
-    sg_set_breaker_open(s->metrics, false);
+    s->cluster = NULL;
+    if (s->config->store.type == SG_STORE_MEMORY) {
+        sg_set_store_up(s->metrics, true);
+        sg_set_breaker_open(s->metrics, false);
+    } else if (s->config->store.mode == SG_REDIS_CLUSTER) {
+        s->cluster = sg_cluster_new(s->loop, s->config, s->metrics, &hooks);
+    } else {
+        s->redis = sg_redis_new(s->loop, s->config, s->metrics, &hooks);
+    }
+}
+
+/* False: another kind of store, or another server. */
+static bool keep_remote(sg_store_t *s, sg_config_t *config)
+{
+    if (config->store.type == SG_STORE_MEMORY)
+        return false;
+    bool cluster = config->store.mode == SG_REDIS_CLUSTER;
+    if (s->cluster)
+        return cluster && sg_cluster_reload(s->cluster, config);
+    return s->redis && !cluster && sg_redis_reload(s->redis, config);
+}
+
+static void retire_remote(sg_store_t *s)
+{
+    if (s->cluster)
+        sg_cluster_retire(s->cluster);
+    if (s->redis)
+        sg_redis_retire(s->redis);
 }
 
 /* Cached denials belong to the limits of one config. */
 static void new_cache(sg_store_t *s)
 {
     sg_deny_cache_free(s->denials);
-    s->denials = s->redis && s->config->store.deny_cache ? sg_deny_cache_new() : NULL;
+    s->denials = is_remote(s) && s->config->store.deny_cache ? sg_deny_cache_new() : NULL;
 }
 
 sg_store_t *sg_store_new(sg_loop_t *loop, sg_config_t *config, sg_memory_t *memory,
@@ -111,7 +145,7 @@ sg_store_t *sg_store_new(sg_loop_t *loop, sg_config_t *config, sg_memory_t *memo
     s->config = sg_config_ref(config);
     s->memory = memory;
     s->metrics = metrics;
-    open_redis(s);
+    open_remote(s);
     new_cache(s);
     return s;
 }
@@ -120,11 +154,9 @@ void sg_store_reload(sg_store_t *s, sg_config_t *config)
 {
     sg_config_t *old = s->config;
     s->config = sg_config_ref(config);
-    bool keep = s->redis && config->store.type == SG_STORE_REDIS && sg_redis_reload(s->redis, config);
-    if (!keep) {
-        if (s->redis)
-            sg_redis_retire(s->redis);
-        open_redis(s);
+    if (!keep_remote(s, config)) {
+        retire_remote(s);
+        open_remote(s);
     }
     new_cache(s);
     sg_config_unref(old);
@@ -132,6 +164,8 @@ void sg_store_reload(sg_store_t *s, sg_config_t *config)
 
 void sg_store_free(sg_store_t *s)
 {
+    if (s->cluster)
+        sg_cluster_free(s->cluster);
     if (s->redis)
         sg_redis_free(s->redis);
     sg_deny_cache_free(s->denials);

@@ -3,6 +3,8 @@
 #ifndef SG_TESTS_STORE_FIXTURE_H
 #define SG_TESTS_STORE_FIXTURE_H
 
+#include <arpa/inet.h>
+#include <netinet/in.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -11,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -30,6 +33,7 @@
 typedef struct {
     char dir[64], socket[96], log[96];
     char port[8];               /* "0": the unix socket only */
+    char bus_port[8];           /* "" outside a cluster */
     pid_t pid;
     sg_loop_t *loop;
     sg_metrics_t *metrics;
@@ -104,9 +108,14 @@ static inline void server_start(fixture_t *f)
     assert_true(f->pid >= 0);
     if (f->pid == 0) {
         (void)setenv("PATH", "/usr/sbin:/usr/bin:/sbin:/bin:/usr/local/bin", 1);
-        (void)execlp("redis-server", "redis-server", "--bind", "127.0.0.1", "--port", f->port, "--unixsocket",
-                     f->socket, "--dir", f->dir, "--logfile", f->log, "--save", "", "--appendonly", "no",
-                     "--daemonize", "no", (char *)NULL);
+        const char *argv[32] = {"redis-server", "--bind", "127.0.0.1", "--port", f->port,
+                                "--unixsocket", f->socket, "--dir", f->dir, "--logfile", f->log,
+                                "--save", "", "--appendonly", "no", "--daemonize", "no"};
+        const char *cluster[] = {"--cluster-enabled", "yes", "--cluster-port", f->bus_port,
+                                 "--cluster-config-file", "nodes.conf", "--cluster-node-timeout", "1000"};
+        if (f->bus_port[0])
+            memcpy(argv + 17, cluster, sizeof cluster);
+        (void)execvp(argv[0], (char **)(uintptr_t)argv);
         _exit(127);
     }
     int64_t end_us = sg_clock_mono_us() + PATIENCE_US;
@@ -126,17 +135,46 @@ static inline void server_stop(fixture_t *f)
     f->pid = 0;
 }
 
+/* A port that was free a moment ago. */
+static inline void free_port(char port[8])
+{
+    struct sockaddr_in sa = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t len = sizeof sa;
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    assert_int_equal(bind(fd, (struct sockaddr *)&sa, len), 0);
+    assert_int_equal(getsockname(fd, (struct sockaddr *)&sa, &len), 0);
+    (void)close(fd);
+    (void)snprintf(port, 8, "%u", ntohs(sa.sin_port));
+}
+
 /* --- set-up -------------------------------------------------------------------------------------------- */
 
-static inline fixture_t *fixture_new(void)
+/* A place for a server. */
+static inline void place_new(fixture_t *f)
 {
-    fixture_t *f = SG_NEW(fixture_t);
-    (void)signal(SIGPIPE, SIG_IGN);
     (void)snprintf(f->dir, sizeof f->dir, "/tmp/sg-store-XXXXXX");
     assert_non_null(mkdtemp(f->dir));
     (void)snprintf(f->socket, sizeof f->socket, "%s/redis.sock", f->dir);
     (void)snprintf(f->log, sizeof f->log, "%s/redis.log", f->dir);
     (void)snprintf(f->port, sizeof f->port, "0");
+}
+
+static inline void place_free(fixture_t *f)
+{
+    char *nodes = sg_asprintf("%s/nodes.conf", f->dir);
+    server_stop(f);
+    (void)unlink(nodes);
+    sg_free(nodes);
+    (void)unlink(f->socket);
+    (void)unlink(f->log);
+    (void)rmdir(f->dir);
+}
+
+static inline fixture_t *fixture_new(void)
+{
+    fixture_t *f = SG_NEW(fixture_t);
+    (void)signal(SIGPIPE, SIG_IGN);
+    place_new(f);
     f->loop = sg_loop_new();
     f->metrics = sg_metrics_new();
     f->block = sg_metrics_block(f->metrics);
@@ -167,14 +205,11 @@ static inline void close_store(fixture_t *f)
 static inline void fixture_free(fixture_t *f)
 {
     close_store(f);
-    server_stop(f);
     sg_loop_turn(f->loop, 0);
     sg_loop_free(f->loop);
     sg_memory_free(f->memory);
     sg_metrics_free(f->metrics);
-    (void)unlink(f->socket);
-    (void)unlink(f->log);
-    (void)rmdir(f->dir);
+    place_free(f);
     sg_free(f);
 }
 

@@ -179,7 +179,7 @@ static void test_wrong_clock(void **state)
     fixture_t *f = *state;
     int failures = 0;
     sg_limit_t l = fixed_window(3);
-    sg_redis_hooks_t hooks = {by_policy, answered, &failures};
+    sg_redis_hooks_t hooks = {.failed = by_policy, .answered = answered, .arg = &failures};
     sg_redis_t *r = sg_redis_new(f->loop, &f->conf, f->block, &hooks);
     for (int i = 0; i < 5; i++) {
         asked_t q;

@@ -1,8 +1,4 @@
 /* Decisions by a real redis-server: exactness, the script gone, the server gone, hung, refusing, and back. */
-#include <arpa/inet.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
-
 #include "store_fixture.h"
 
 #define TAG "tttttttttttttttttttttt"
@@ -127,17 +123,11 @@ static void test_by_name(void **state)
 {
     fixture_t *f = *state;
     sg_limit_t l = bucket(1000000);
-    struct sockaddr_in sa = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t len = sizeof sa;
-    int fd = socket(AF_INET, SOCK_STREAM, 0);
-    assert_int_equal(bind(fd, (struct sockaddr *)&sa, len), 0);
-    assert_int_equal(getsockname(fd, (struct sockaddr *)&sa, &len), 0);
-    (void)close(fd);
-    (void)snprintf(f->port, sizeof f->port, "%u", ntohs(sa.sin_port));
+    free_port(f->port);
     server_start(f);
     f->conf.store.unix_path = NULL;
     f->conf.store.host = (char *)(uintptr_t) "localhost";
-    f->conf.store.port = ntohs(sa.sin_port);
+    f->conf.store.port = (unsigned)strtoul(f->port, NULL, 10);
     open_store(f);
     decide_until(f, TAG, &l, SG_FROM_STORE);
     /* A connection that is lost is made again, with the name looked up again. */

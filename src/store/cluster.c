@@ -1,0 +1,266 @@
+#include "store/cluster.h"
+
+#include "base/mem.h"
+
+#define UNKNOWN 0xff
+
+typedef struct {
+    sg_cluster_t *cluster;
+    sg_redis_t *redis;
+    char *host;
+    unsigned port;
+    size_t slots;               /* that are known to be here */
+} node_t;
+
+struct sg_cluster {
+    sg_loop_t *loop;
+    sg_config_t *config;
+    sg_metrics_block_t *metrics;
+    sg_redis_hooks_t hooks;
+    node_t *nodes[SG_CLUSTER_NODES_MAX];
+    size_t count, ended;
+    bool retired;
+    uint8_t at[SG_CLUSTER_SLOTS];       /* index of the node, or UNKNOWN */
+};
+
+unsigned sg_cluster_slot(sg_str_t tag)
+{
+    static const uint16_t nibble[16] = {0x0000, 0x1021, 0x2042, 0x3063, 0x4084, 0x50a5, 0x60c6, 0x70e7,
+                                        0x8108, 0x9129, 0xa14a, 0xb16b, 0xc18c, 0xd1ad, 0xe1ce, 0xf1ef};
+    unsigned crc = 0;
+    for (size_t i = 0; i < tag.n; i++) {
+        unsigned byte = (uint8_t)tag.p[i];
+        crc = (crc << 4 & 0xffff) ^ nibble[(crc >> 12 ^ byte >> 4) & 15];
+        crc = (crc << 4 & 0xffff) ^ nibble[(crc >> 12 ^ byte) & 15];
+    }
+    return crc % SG_CLUSTER_SLOTS;
+}
+
+/* --- what is seen from outside ----------------------------------------------------------------- */
+
+static sg_store_status_t node_status(const node_t *n)
+{
+    sg_store_status_t s = {.up = false};
+    sg_redis_status(n->redis, &s);
+    return s;
+}
+
+/* Up when some node is, and all that are known to have slots are. */
+void sg_cluster_status(const sg_cluster_t *c, sg_store_status_t *out)
+{
+    bool some = false, all = true;
+    out->breaker_open = false;
+    for (size_t i = 0; i < c->count; i++) {
+        sg_store_status_t s = node_status(c->nodes[i]);
+        some |= s.up;
+        if (c->nodes[i]->slots) {
+            all &= s.up;
+            out->breaker_open |= s.breaker_open;
+        }
+        if (!s.up || !out->error[0])
+            memcpy(out->error, s.error, sizeof out->error);
+    }
+    out->up = some && all;
+}
+
+static void show(sg_cluster_t *c)
+{
+    sg_store_status_t s = {.up = false};
+    if (c->retired)
+        return;
+    sg_cluster_status(c, &s);
+    sg_set_store_up(c->metrics, s.up);
+    sg_set_breaker_open(c->metrics, s.breaker_open);
+}
+
+static void on_changed(void *arg)
+{
+    const node_t *n = arg;
+    if (n->redis)               /* NULL while it is being made */
+        show(n->cluster);
+}
+
+/* --- nodes ------------------------------------------------------------------------------------- */
+
+static void on_failed(void *arg, const sg_check_t *check, sg_answer_t *out)
+{
+    const sg_cluster_t *c = ((node_t *)arg)->cluster;
+    c->hooks.failed(c->hooks.arg, check, out);
+}
+
+static void on_answered(void *arg, const sg_check_t *check, const sg_verdict_t *verdict)
+{
+    const sg_cluster_t *c = ((node_t *)arg)->cluster;
+    c->hooks.answered(c->hooks.arg, check, verdict);
+}
+
+static bool on_moved(void *arg, sg_ticket_t *t, sg_str_t error);
+static void on_ended(void *arg);
+
+/* UNKNOWN when there are too many. */
+static uint8_t find_node(sg_cluster_t *c, sg_str_t host, unsigned port)
+{
+    for (size_t i = 0; i < c->count; i++)
+        if (c->nodes[i]->port == port && sg_str_eq(sg_str(c->nodes[i]->host), host))
+            return (uint8_t)i;
+    if (c->count == SG_CLUSTER_NODES_MAX)
+        return UNKNOWN;
+    node_t *n = SG_NEW(node_t);
+    const sg_redis_hooks_t hooks = {on_failed, on_answered, on_moved, on_changed, on_ended, n};
+    n->cluster = c;
+    n->host = sg_strndup(host);
+    n->port = port;
+    n->redis = sg_redis_new_node(c->loop, c->config, n->host, port, c->metrics, &hooks);
+    c->nodes[c->count] = n;
+    return (uint8_t)c->count++;
+}
+
+/* "10.0.0.1:6379", "[::1]:6379" or "::1:6379" (as MOVED writes it): the port stands after the last colon. */
+static bool split(sg_str_t text, sg_str_t *host, unsigned *port)
+{
+    size_t colon = text.n;
+    uint64_t number;
+    while (colon > 0 && text.p[colon - 1] != ':')
+        colon--;
+    if (colon == 0 || sg_str_u64(sg_str_n(text.p + colon, text.n - colon), 65535, &number) != SG_OK ||
+        !number)
+        return false;
+    *host = sg_str_n(text.p, colon - 1);
+    if (host->n >= 2 && host->p[0] == '[' && host->p[host->n - 1] == ']')
+        *host = sg_str_n(host->p + 1, host->n - 2);
+    *port = (unsigned)number;
+    return true;
+}
+
+static void learn(sg_cluster_t *c, unsigned slot, uint8_t index)
+{
+    if (c->at[slot] != UNKNOWN)
+        c->nodes[c->at[slot]]->slots--;
+    c->at[slot] = index;
+    c->nodes[index]->slots++;
+}
+
+/* "MOVED 3999 10.0.0.2:6379": from now on; "ASK 3999 ...": this once. An empty host is the same as ours. */
+static bool on_moved(void *arg, sg_ticket_t *t, sg_str_t error)
+{
+    node_t *from = arg;
+    sg_str_t word, slot_text, place, host;
+    uint64_t slot;
+    unsigned port;
+    if (from->cluster->retired)     /* the other nodes may be gone */
+        return false;
+    if (!sg_str_next(&error, ' ', &word) || !sg_str_next(&error, ' ', &slot_text) ||
+        !sg_str_next(&error, ' ', &place))
+        return false;
+    bool asking = sg_str_eq(word, SG_STR("ASK"));
+    if (!asking && !sg_str_eq(word, SG_STR("MOVED")))
+        return false;
+    if (sg_str_u64(slot_text, SG_CLUSTER_SLOTS - 1, &slot) != SG_OK || !split(place, &host, &port))
+        return false;
+    uint8_t index = find_node(from->cluster, host.n ? host : sg_str(from->host), port);
+    if (index == UNKNOWN)
+        return false;
+    if (!asking)
+        learn(from->cluster, (unsigned)slot, index);
+    sg_redis_take(from->cluster->nodes[index]->redis, t, asking);
+    return true;
+}
+
+/* --- for store.c --------------------------------------------------------------------------------- */
+
+static sg_redis_t *pick(const sg_cluster_t *c, const char *tag)
+{
+    uint8_t index = c->at[sg_cluster_slot(sg_str(tag))];
+    if (index != UNKNOWN && sg_redis_is_up(c->nodes[index]->redis))
+        return c->nodes[index]->redis;
+    for (size_t i = 0; i < c->count; i++)
+        if (sg_redis_is_up(c->nodes[i]->redis))
+            return c->nodes[i]->redis;
+    return c->nodes[index != UNKNOWN ? index : 0]->redis;
+}
+
+sg_ticket_t *sg_cluster_check(sg_cluster_t *c, const sg_check_t *check, sg_answer_fn *fn, void *arg)
+{
+    return sg_redis_check(pick(c, check->scope.tag), check, fn, arg);
+}
+
+void sg_cluster_release(sg_cluster_t *c, const sg_check_t *check)
+{
+    sg_redis_release(pick(c, check->scope.tag), check);
+}
+
+sg_cluster_t *sg_cluster_new(sg_loop_t *loop, sg_config_t *config, sg_metrics_block_t *metrics,
+                             const sg_redis_hooks_t *hooks)
+{
+    sg_cluster_t *c = SG_NEW(sg_cluster_t);
+    c->loop = loop;
+    c->config = sg_config_ref(config);
+    c->metrics = metrics;
+    c->hooks = *hooks;
+    memset(c->at, UNKNOWN, sizeof c->at);
+    for (size_t i = 0; i < config->store.node_count; i++) {
+        sg_str_t host;
+        unsigned port;
+        if (split(sg_str(config->store.nodes[i]), &host, &port))
+            (void)find_node(c, host, port);
+    }
+    if (c->count == 0)
+        (void)find_node(c, SG_STR("127.0.0.1"), 6379);
+    show(c);
+    return c;
+}
+
+static bool same_nodes(const sg_store_conf_t *a, const sg_store_conf_t *b)
+{
+    if (a->node_count != b->node_count)
+        return false;
+    for (size_t i = 0; i < a->node_count; i++)
+        if (!sg_str_eq(sg_str(a->nodes[i]), sg_str(b->nodes[i])))
+            return false;
+    return true;
+}
+
+/* All nodes have the same config, so the first one speaks for all. */
+bool sg_cluster_reload(sg_cluster_t *c, sg_config_t *config)
+{
+    sg_config_t *old = c->config;
+    if (!same_nodes(&old->store, &config->store))
+        return false;
+    for (size_t i = 0; i < c->count; i++)
+        if (!sg_redis_reload(c->nodes[i]->redis, config))
+            return false;
+    c->config = sg_config_ref(config);
+    sg_config_unref(old);
+    return true;
+}
+
+static void free_rest(sg_cluster_t *c)
+{
+    for (size_t i = 0; i < c->count; i++) {
+        sg_free(c->nodes[i]->host);
+        sg_free(c->nodes[i]);
+    }
+    sg_config_unref(c->config);
+    sg_free(c);
+}
+
+static void on_ended(void *arg)
+{
+    sg_cluster_t *c = ((node_t *)arg)->cluster;
+    if (++c->ended == c->count)
+        free_rest(c);
+}
+
+void sg_cluster_retire(sg_cluster_t *c)
+{
+    c->retired = true;
+    for (size_t i = 0; i < c->count; i++)
+        sg_redis_retire(c->nodes[i]->redis);
+}
+
+void sg_cluster_free(sg_cluster_t *c)
+{
+    for (size_t i = 0; i < c->count; i++)
+        sg_redis_free(c->nodes[i]->redis);
+    free_rest(c);
+}

@@ -234,9 +234,13 @@ static void on_watchdog(void *arg)
 static void on_drain_check(void *arg)
 {
     gateway_t *g = arg;
-    bool drained = true;
-    for (size_t i = 0; i < g->worker_count; i++)
+    bool drained = true, deaf = true;
+    for (size_t i = 0; i < g->worker_count; i++) {
         drained = drained && sg_worker_is_drained(g->workers[i]);
+        deaf = deaf && sg_worker_is_deaf(g->workers[i]);
+    }
+    if (deaf) /* new connections are refused, rather than kept waiting in the kernel */
+        sg_listen_close(&g->listen);
     if (!drained && sg_loop_now_us(g->loop) < g->drain_until_us) {
         sg_timer_in(g->loop, &g->drain_check, 20000, on_drain_check, g);
         return;

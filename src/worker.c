@@ -31,7 +31,7 @@ struct sg_worker {
     sg_server_t *server;
     sg_timer_t tick;
     bool draining;
-    atomic_bool drained;
+    atomic_bool deaf, drained;
     pthread_mutex_t report_lock;
     report_t report;
 };
@@ -149,12 +149,18 @@ static void on_drain(void *arg)
     sg_worker_t *w = arg;
     w->draining = true;
     sg_server_drain(w->server);
+    atomic_store(&w->deaf, true);
     sg_timer_in(w->loop, &w->tick, 0, on_tick, w);
 }
 
 void sg_worker_drain(sg_worker_t *w)
 {
     sg_loop_post(w->loop, on_drain, w);
+}
+
+bool sg_worker_is_deaf(const sg_worker_t *w)
+{
+    return atomic_load(&w->deaf);
 }
 
 bool sg_worker_is_drained(const sg_worker_t *w)

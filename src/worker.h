@@ -26,6 +26,8 @@ sg_worker_t *sg_worker_new(const sg_worker_setup_t *setup, sg_why_t *why);
 void sg_worker_reload(sg_worker_t *w, sg_config_t *config);
 /* Accept no more, and finish what is open. sg_worker_is_drained tells when. */
 void sg_worker_drain(sg_worker_t *w);
+/* From then on the listening sockets of a worker that drains are not touched by it. */
+bool sg_worker_is_deaf(const sg_worker_t *w);
 bool sg_worker_is_drained(const sg_worker_t *w);
 /* Ends the thread: what is still open is cut. Frees w. */
 void sg_worker_stop(sg_worker_t *w);

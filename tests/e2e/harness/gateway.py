@@ -21,12 +21,13 @@ def digest(key):
 class Gateway:
     """Starts with a config text in which ports are 0; `port` and `admin_port` are what the kernel gave."""
 
-    def __init__(self, folder, config, env=None, name="slotgate"):
+    def __init__(self, folder, config, env=None, name="slotgate", wrap=(), pass_fds=()):
+        """`wrap`: a command that runs the program it is given as its further arguments."""
         self.folder = folder
         self.config_path = os.path.join(folder, name + ".yaml")
         self.log_path = os.path.join(folder, name + ".log")
         self.access_path = os.path.join(folder, name + ".access")
-        self.env = env
+        self.env, self.wrap, self.pass_fds = env, list(wrap), pass_fds
         self.process = None
         self.write_config(config)
 
@@ -37,8 +38,8 @@ class Gateway:
 
     def start(self, wait=True):
         with open(self.log_path, "ab") as log:
-            self.process = subprocess.Popen([PROGRAM, "-c", self.config_path], stdout=log, stderr=log,
-                                            stdin=subprocess.DEVNULL, env=self.env)
+            self.process = subprocess.Popen(self.wrap + [PROGRAM, "-c", self.config_path], stdout=log, stderr=log,
+                                            stdin=subprocess.DEVNULL, env=self.env, pass_fds=self.pass_fds)
         if wait:
             until("serving: " + self.log(), lambda: self.events("serving") or self.process.poll() is not None)
             assert self.process.poll() is None, self.log()

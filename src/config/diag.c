@@ -12,6 +12,10 @@ static char *format_text(const char *fmt, va_list args)
 {
     char text[1024];
     int n = vsnprintf(text, sizeof text, fmt, args);
+    for (char *c = text; n >= 0 && *c; c++) {
+        if ((unsigned char)*c < 0x20 || *c == 0x7f)
+            *c = '?'; /* a finding is one line */
+    }
     return sg_strdup(n < 0 ? "(a message that cannot be written)" : text);
 }
 

@@ -199,20 +199,28 @@ static void load_class(sg_load_t *ld, const sg_node_t *n)
         class->limits[i] = (unsigned)(first + i);
 }
 
+/* Room for as many as the file has; arrays are there even when it has none. */
+static void make_room(sg_load_t *ld, size_t classes, size_t limits)
+{
+    ld->c->limits = sg_arena_calloc(ld->arena, (limits + 1) * sizeof *ld->c->limits);
+    ld->c->classes = sg_arena_calloc(ld->arena, (classes + 1) * sizeof *ld->c->classes);
+    ld->class_places = sg_arena_calloc(ld->keep, (classes + 1) * sizeof *ld->class_places);
+    ld->class_used = sg_arena_calloc(ld->keep, (classes + 1) * sizeof *ld->class_used);
+    ld->limit_places = sg_arena_calloc(ld->keep, (limits + 1) * sizeof *ld->limit_places);
+    ld->max_cost = sg_arena_calloc(ld->keep, (limits + 1) * sizeof *ld->max_cost);
+    ld->max_limit = sg_arena_calloc(ld->keep, (limits + 1) * sizeof *ld->max_limit);
+}
+
 void sg_load_classes(sg_load_t *ld, const sg_node_t *n)
 {
     size_t limits = 0;
-    if (!n || !sg_load_is(ld, n, SG_NODE_MAP, "a map of class names to lists of limits"))
+    if (!n || !sg_load_is(ld, n, SG_NODE_MAP, "a map of class names to lists of limits")) {
+        make_room(ld, 0, 0);
         return;
+    }
     SG_NODE_EACH(class, n)
     limits += class->kind == SG_NODE_LIST ? class->count : 0;
-    ld->c->limits = sg_arena_calloc(ld->arena, (limits + 1) * sizeof *ld->c->limits);
-    ld->c->classes = sg_arena_calloc(ld->arena, (n->count + 1) * sizeof *ld->c->classes);
-    ld->class_places = sg_arena_calloc(ld->scratch, (n->count + 1) * sizeof *ld->class_places);
-    ld->class_used = sg_arena_calloc(ld->scratch, (n->count + 1) * sizeof *ld->class_used);
-    ld->limit_places = sg_arena_calloc(ld->scratch, (limits + 1) * sizeof *ld->limit_places);
-    ld->max_cost = sg_arena_calloc(ld->scratch, (limits + 1) * sizeof *ld->max_cost);
-    ld->max_limit = sg_arena_calloc(ld->scratch, (limits + 1) * sizeof *ld->max_limit);
+    make_room(ld, n->count, limits);
     SG_NODE_EACH(class, n)
     load_class(ld, class);
 }

@@ -7,6 +7,8 @@
 
 #include "config/names.h"
 
+#define WALK_MAX 16
+
 typedef struct {
     yaml_parser_t parser;
     sg_arena_t *arena;
@@ -136,20 +138,43 @@ static bool check_key(reader_t *r, const sg_node_t *key)
     return true;
 }
 
+/* The place of an entry of this name, or NULL. Small maps, which most are, are walked; a large one gets a
+ * table. */
+static const sg_place_t *find_entry(reader_t *r, const sg_node_t *map, sg_str_t key, sg_nameset_t *seen)
+{
+    const sg_name_t *name;
+    if (map->count < WALK_MAX) {
+        SG_NODE_EACH(n, map)
+        {
+            if (sg_str_eq(n->key, key))
+                return &n->key_place;
+        }
+        return NULL;
+    }
+    if (!seen->count) {
+        SG_NODE_EACH(n, map)
+        sg_nameset_add(seen, r->arena, n->key, 0, &n->key_place);
+    }
+    name = sg_nameset_find(seen, key);
+    return name ? &name->place : NULL;
+}
+
 /* Takes the key's text over into its value's node. Entries with a bad key are dropped. */
 static void add_entry(reader_t *r, sg_node_t *map, sg_node_t **last, const sg_node_t *key, sg_node_t *value,
                       sg_nameset_t *seen)
 {
-    const sg_name_t *other;
+    const sg_place_t *other;
     if (!check_key(r, key))
         return;
-    other = sg_nameset_add(seen, r->arena, key->text, 0, &key->place);
+    other = find_entry(r, map, key->text, seen);
     if (other) {
         sg_diag_add(r->diags, SG_DIAG_ERROR, &key->place,
                     "duplicate key %s, expected it once; it is on line %u too",
-                    sg_diag_quote(r->arena, key->text), other->place.line);
+                    sg_diag_quote(r->arena, key->text), other->line);
         return;
     }
+    if (seen->count)
+        sg_nameset_add(seen, r->arena, key->text, 0, &key->place);
     value->key = key->text;
     value->key_place = key->place;
     append(map, last, value);

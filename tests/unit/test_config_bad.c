@@ -193,6 +193,8 @@ static void test_limits(void **state)
         {CLASS("name: x, algorithm: fixed_window, limit: 5, window: 1m") "plans: {p: {a.x: 5}}\n", 4, 18,
          "expected a map"},
         {"plans: {_p: {}}\n", 1, 9, "begin with _"},
+        {"plans: {p: {a.x: {limit: 1}}}\n", 1, 13, "unknown limit \"a.x\""},
+        {"log: {access: \"\\n${SG_TEST_NOT_SET}\"}\n", 1, 15, "is not set"},
     };
     RUN(state, cases);
 }

@@ -349,8 +349,7 @@ static void test_secrets_stay_secret(void **state)
         "upstreams: {u: {targets: [{url: 'http://u:hunter2@a'}]}}\n",
         "tenants: {a: {keys: [{id: k, sha256: hunter2}]}}\n",
         "server: {workers: '${SG_TEST_SECRET}'}\n",
-        "routes: [{name: a, match: {path: /}, request_headers: {set: {A: \"${SG_TEST_SECRET}\\n\"}}, "
-        "respond: {}}]\n",
+        "routes: [{name: a, match: {path: /}, response_headers: {set: {A: \"${SG_TEST_SECRET}\\n\"}}}]\n",
     };
     fixture_t *f = *state;
     setenv("SG_TEST_SECRET", "hunter2", 1);

@@ -275,6 +275,7 @@ void sg_exchange_forward(sg_exchange_t *ex)
     ex->upload_done =
         rq->upload == SG_UPLOAD_NONE || (rq->upload == SG_UPLOAD_LENGTH && rq->upload_length == 0);
     ex->upstream_begun_us = sg_clock_mono_us();
+    ex->replayable = true; /* nothing has been sent */
     dial(ex, false);
 }
 

@@ -83,14 +83,16 @@ class Peer:
 
 
 class Upstream:
-    def __init__(self, unix=None):
+    def __init__(self, unix=None, tls=None):
+        """tls: an ssl.SSLContext."""
         self.listener = socket.socket(socket.AF_UNIX if unix else socket.AF_INET, socket.SOCK_STREAM)
         if not unix:
             self.listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         self.listener.bind(unix if unix else ("127.0.0.1", 0))
         self.listener.listen(512)
         self.port = None if unix else self.listener.getsockname()[1]
-        self.url = "unix:" + unix if unix else "http://127.0.0.1:%d" % self.port
+        self.url = "unix:" + unix if unix else "%s://127.0.0.1:%d" % ("https" if tls else "http", self.port)
+        self.tls = tls
         self.handlers = {}
         self.requests = []
         self.heads = []                 # raw heads, also of requests that never became complete
@@ -151,6 +153,8 @@ class Upstream:
 
     def _serve(self, peer):
         try:
+            if self.tls:
+                peer.socket = self.tls.wrap_socket(peer.socket, server_side=True)
             while self._one(peer):
                 pass
         except OSError:

@@ -108,8 +108,7 @@ static const sg_key_row_t store_rows[] = {
      .inactive_value = "rediss://"},
     {"mode", WORD("standalone sentinel cluster"), .help = "how the Redis is run",
      AT(sg_store_raw_t, conf.mode), .fallback = "standalone",
-     .inactive = "no server is asked, on_failure decides",
-     .inactive_value = "sentinel"},
+     .inactive = "no server is asked, on_failure decides", .inactive_value = "sentinel"},
     {"nodes", KEEP("list of host:port"), .help = "sentinel, cluster: servers to ask first",
      AT(sg_store_raw_t, nodes)},
     {"master", STRING, .help = "sentinel: name of the master", AT(sg_store_raw_t, conf.master),
@@ -200,11 +199,12 @@ static const sg_key_row_t limit_rows[] = {
      AT(sg_limit_raw_t, name), .range = "1 to 32 of A-Z a-z 0-9 _ -", .required = true},
     {"algorithm", WORD(ALGORITHMS), .help = "how it counts", AT(sg_limit_raw_t, algo), .required = true},
     LIMIT_ROWS,
-    {"per", WORD("tenant key ip all"), .help = "whose counter it is; per key counts anonymous callers per IP",
-     AT(sg_limit_raw_t, per), .fallback = "tenant", .inactive = "counted per tenant",
-     .inactive_value = "all"},
+    {"per", WORD("tenant key ip all"),
+     .help = "whose counter it is; per key counts anonymous callers per IP; "
+             "all: one for everybody, not with store.mode cluster",
+     AT(sg_limit_raw_t, per), .fallback = "tenant"},
     {"block", INT(1, SG_LIMIT_NUMBER_MAX), .help = "per all: units taken ahead at once",
-     AT(sg_limit_raw_t, block), .inactive = ""},
+     AT(sg_limit_raw_t, block), .inactive = "units are taken one request at a time"},
 };
 SHAPE(limit, "a limit");
 

@@ -192,6 +192,9 @@ static void test_limits(void **state)
          4, 24, "unknown limit \"b.x\""},
         {CLASS("name: x, algorithm: fixed_window, limit: 5, window: 1m") "plans: {p: {a.x: 5}}\n", 4, 18,
          "expected a map"},
+        {"store: {type: redis, mode: cluster, nodes: ['a:1']}\n" CLASS(
+             "name: x, algorithm: fixed_window, limit: 5, window: 1m, per: all"),
+         4, 7, "with store.mode cluster"},
         {"plans: {_p: {}}\n", 1, 9, "begin with _"},
         {"plans: {p: {a.x: {limit: 1}}}\n", 1, 13, "unknown limit \"a.x\""},
         {"log: {access: \"\\n${SG_TEST_NOT_SET}\"}\n", 1, 15, "is not set"},

@@ -3,35 +3,34 @@
 
 size[3] = 5
 
-local function window_result(i, limit, units, used, window)
-    decide(i, limit, units, used < limit and limit - used or 0)
-    if used > 0 then
-        reset[i] = window - now % window
-        more[i] = reset[i]
-        if flags[i] == 0 then
-            retry[i] = reset[i]
+define[3] = function()
+    local function expire(s, key, p)
+        call('PEXPIRE', key, ceil(s[4] / 1000) + tonumber(ARGV[p + 4]))
+    end
+
+    -- State: 1 left, 2 limit, 3 used, 4 µs to the end of the window.
+    look[3] = function(key, p)
+        local limit, window = tonumber(ARGV[p + 1]), tonumber(ARGV[p + 2])
+        local used = tonumber(call('GET', key) or 0)
+        return {used < limit and limit - used or 0, limit, used, window - now % window}
+    end
+
+    take[3] = function(s, key, p)
+        s[1], s[3] = s[1] - cost, s[3] + cost
+        call('INCRBY', key, ARGV[1])
+        expire(s, key, p)
+    end
+
+    keep[3] = function(s, key, p)
+        if s[3] > 0 then
+            expire(s, key, p)
         end
     end
-end
 
-local function window_expire(key, p)
-    local window = tonumber(ARGV[p + 2])
-    call('PEXPIRE', key, ceil((window - now % window) / 1000) + tonumber(ARGV[p + 4]))
-end
-
-look[3] = function(i, key, p)
-    found[i] = tonumber(call('GET', key) or 0)
-    window_result(i, tonumber(ARGV[p + 1]), cost, found[i], tonumber(ARGV[p + 2]))
-end
-
-take[3] = function(i, key, p)
-    call('INCRBY', key, ARGV[1])
-    window_expire(key, p)
-    window_result(i, tonumber(ARGV[p + 1]), 0, found[i] + cost, tonumber(ARGV[p + 2]))
-end
-
-keep[3] = function(i, key, p)
-    if found[i] > 0 then
-        window_expire(key, p)
+    show[3] = function(s, lacking)
+        if s[3] == 0 then
+            return 0, 0, 0
+        end
+        return s[4], s[4], lacking and s[4] or 0
     end
 end

@@ -27,14 +27,14 @@ local time = call('TIME')
 local now = time[1] * 1000000 + time[2]
 local cost, lease = tonumber(ARGV[1]), ARGV[2]
 
--- Of limit i, as long as the request lasts.
-local flags, remaining, reset, retry, more = {}, {}, {}, {}, {}
--- What `look` found, for `take` and `keep`.
-local found = {}
-
--- For each number of an algorithm: look(i, key, p) decides, take(i, key, p) records, keep(i, key, p)
--- renews; its group of ARGV starts at p. size is how many values the group has.
-local look, take, keep, size = {}, {}, {}, {}
+-- size[n]: how many values the group of algorithm n has. define[n](), called if a limit needs it, sets for
+-- it:
+--   look[n](key, p)      reads; p is where the group starts in ARGV. Returns a state: [1] units left, [2]
+--   the limit take[n](s, key, p)   records `cost` units, in the state as well
+--   keep[n](s, key, p)   renews the expiry of what is there
+--   show[n](s, lacking)  in µs: reset, time until one more unit, and time until `lacking` units pass, if it
+--   is not nil
+local size, define, look, take, keep, show = {}, {}, {}, {}, {}, {}
 
 -- floor(a * b / c) and what remains, exactly: a, b and the quotient below 2^53, c below 2^45.
 local function muldiv(a, b, c)
@@ -55,18 +55,6 @@ local function muldiv(a, b, c)
         unit = unit / 128
     end
     return quotient + sum, rest
-end
-
--- May `units` pass when `left` of `limit` are left?
-local function decide(i, limit, units, left)
-    remaining[i], reset[i], retry[i], more[i] = left, 0, 0, 0
-    if limit == 0 or units > limit then
-        flags[i] = 2
-    elseif units <= left then
-        flags[i] = 1
-    else
-        flags[i] = 0
-    end
 end
 
 -- Refill, for token bucket and GCRA. What is owed is used * us - part, in units of 1/us: whole units, less
@@ -105,58 +93,84 @@ local function refill_wait(units, part, count, us)
     return whole + ceil((rest - part) / count)
 end
 
-local function refill_result(i, limit, units, used, part, count, us)
-    local left = limit - used
-    decide(i, limit, units, left)
-    if used > 0 then
-        reset[i] = refill_wait(used, part, count, us)
-        more[i] = refill_wait(1, part, count, us)
-        if flags[i] == 0 then
-            retry[i] = refill_wait(units - left, part, count, us)
-        end
+-- State of token bucket and GCRA: 1 left, 2 limit, 3 used, 4 part, 5 count, 6 us, 7 must be written anew, 8
+-- what was stored.
+local function refill_show(s, lacking)
+    local used, part, count, us = s[3], s[4], s[5], s[6]
+    if used == 0 then
+        return 0, 0, 0
     end
+    return refill_wait(used, part, count, us), refill_wait(1, part, count, us),
+        lacking and refill_wait(lacking - s[1], part, count, us) or 0
 end
 
 -- Sorted sets, for log and leases. A member is out when its score is `span` ago (log: the window; leases,
 -- whose score is their expiry: 0). No score may be greater than `top`: one that is was written by a clock
 -- that was ahead, or for a longer lease, and counts as `top`.
+-- State: 1 left, 2 limit, 3 used, 4 span, 5 top, 6 members that are out, 7 reset, 8 more, 9 the key, 10
+-- some are above top.
 
--- When the member at `rank` is out.
-local function zset_wait(key, rank, span, top)
-    local score = tonumber(call('ZRANGE', key, rank, rank, 'WITHSCORES')[2])
-    return (score < top and score or top) + span - now
+-- When the member at `rank` is out, in µs from now.
+local function zset_wait(s, rank)
+    local score = tonumber(call('ZRANGE', s[9], rank, rank, 'WITHSCORES')[2])
+    if score > s[5] then
+        s[10] = true
+        score = s[5]
+    end
+    return score + s[4] - now
 end
 
-local function zset_look(i, key, limit, units, span, top)
+local function zset_look(key, limit, span, top)
+    local s = {limit, limit, 0, span, top, call('ZCARD', key), 0, 0, key, false}
+    if s[6] == 0 then
+        return s
+    end
     local used = call('ZCOUNT', key, now - span + 1, '+inf')
-    local over = used - limit
-    decide(i, limit, units, over < 0 and -over or 0)
-    if used == 0 then
-        return
+    s[3], s[6] = used, s[6] - used
+    s[1] = used < limit and limit - used or 0
+    if used > 0 then
+        s[7] = zset_wait(s, -1)
+        s[8] = used == 1 and s[7] or zset_wait(s, s[6] + (used > limit and used - limit or 0))
     end
-    local newest = tonumber(call('ZRANGE', key, -1, -1, 'WITHSCORES')[2])
-    local out = call('ZCARD', key) - used
-    found[i] = {newest > top, out}
-    reset[i] = (newest < top and newest or top) + span - now
-    more[i] = zset_wait(key, out + (over > 0 and over or 0), span, top)
-    if flags[i] == 0 then
-        retry[i] = zset_wait(key, out + over + units - 1, span, top)
-    end
+    return s
 end
 
--- Scores above `top` become `top`.
-local function zset_lower(key, top)
-    for _, member in ipairs(call('ZRANGEBYSCORE', key, top + 1, '+inf')) do
-        call('ZADD', key, top, member)
+-- What is out goes, and scores above `top` become `top`.
+local function zset_clean(s, key)
+    if s[6] > 0 then
+        call('ZREMRANGEBYSCORE', key, '-inf', now - s[4])
     end
-end
-
-local function zset_keep(i, key, top, ttl)
-    local state = found[i]
-    if state then
-        if state[1] then
-            zset_lower(key, top)
+    if s[10] then
+        for _, member in ipairs(call('ZRANGEBYSCORE', key, s[5] + 1, '+inf')) do
+            call('ZADD', key, s[5], member)
         end
+    end
+end
+
+-- After `units` members were added at `top`.
+local function zset_added(s, units)
+    if s[3] == 0 then
+        s[8] = s[5] + s[4] - now
+    end
+    s[1], s[3], s[7] = s[1] - units, s[3] + units, s[5] + s[4] - now
+end
+
+local function zset_keep(s, key, ttl)
+    if s[10] then
+        s[6] = 0
+        zset_clean(s, key)
+    end
+    if s[3] > 0 then
         call('PEXPIRE', key, ttl)
     end
+end
+
+local function zset_show(s, lacking)
+    local wait = 0
+    if lacking then
+        -- The member whose leaving makes room; the first one that matters is known already.
+        local rank = s[3] - s[2] + lacking - 1
+        wait = rank == (s[3] > s[2] and s[3] - s[2] or 0) and s[8] or zset_wait(s, s[6] + rank)
+    end
+    return s[7], s[8], wait
 end

@@ -4,38 +4,34 @@
 
 size[5] = 4
 
-look[5] = function(i, key, p)
-    zset_look(i, key, tonumber(ARGV[p + 1]), cost, tonumber(ARGV[p + 2]), now)
-end
+define[5] = function()
+    look[5] = function(key, p)
+        return zset_look(key, tonumber(ARGV[p + 1]), tonumber(ARGV[p + 2]), now)
+    end
 
--- Two units in one instant are two members.
-local function log_add(key)
-    local args = {}
-    for k = 1, cost do
-        args[#args + 1] = now
-        args[#args + 1] = k == 1 and lease or lease .. ':' .. k
-        if #args == 200 or k == cost then
-            call('ZADD', key, unpack(args))
-            args = {}
+    -- Two units in one instant are two members.
+    local function add(key)
+        local args = {}
+        for k = 1, cost do
+            args[#args + 1] = now
+            args[#args + 1] = k == 1 and lease or lease .. ':' .. k
+            if #args == 200 or k == cost then
+                call('ZADD', key, unpack(args))
+                args = {}
+            end
         end
     end
-end
 
-take[5] = function(i, key, p)
-    local window, state = tonumber(ARGV[p + 2]), found[i]
-    if state and state[1] then
-        zset_lower(key, now)
+    take[5] = function(s, key, p)
+        zset_clean(s, key)
+        add(key)
+        call('PEXPIRE', key, ARGV[p + 3])
+        zset_added(s, cost)
     end
-    call('ZREMRANGEBYSCORE', key, '-inf', now - window)
-    log_add(key)
-    call('PEXPIRE', key, ARGV[p + 3])
-    if remaining[i] == tonumber(ARGV[p + 1]) then
-        more[i] = window
-    end
-    remaining[i] = remaining[i] - cost
-    reset[i] = window
-end
 
-keep[5] = function(i, key, p)
-    zset_keep(i, key, now, ARGV[p + 3])
+    keep[5] = function(s, key, p)
+        zset_keep(s, key, ARGV[p + 3])
+    end
+
+    show[5] = zset_show
 end

@@ -5,32 +5,42 @@
 
 size[1] = 6
 
-local function bucket_save(key, p, state, used)
-    local limit, count = tonumber(ARGV[p + 1]), tonumber(ARGV[p + 2])
-    local back = ceil(state[2] / count)
-    local frac = back * count - state[2]
-    if frac > 0 then
-        call('HSET', key, 'tokens', limit - used, 'ts', now - back, 'frac', frac, 'rule', ARGV[p + 4])
-    else
-        call('HSET', key, 'tokens', limit - used, 'ts', now - back, 'rule', ARGV[p + 4])
-        if state[4] then
+define[1] = function()
+    local function save(s, key, p)
+        local back, frac = s[4], 0
+        if s[5] > 1 then
+            back = ceil(s[4] / s[5])
+            frac = back * s[5] - s[4]
+        end
+        if frac > 0 then
+            call('HSET', key, 'tokens', s[2] - s[3], 'ts', now - back, 'rule', ARGV[p + 4], 'frac', frac)
+            return
+        end
+        if s[7] or not s[8] then
+            call('HSET', key, 'tokens', s[2] - s[3], 'ts', now - back, 'rule', ARGV[p + 4])
+        else
+            call('HSET', key, 'tokens', s[2] - s[3], 'ts', now - back)
+        end
+        if s[8] and s[8][4] then
             call('HDEL', key, 'frac')
         end
     end
-end
 
-look[1] = function(i, key, p)
-    local limit, count, us = tonumber(ARGV[p + 1]), tonumber(ARGV[p + 2]), tonumber(ARGV[p + 3])
-    local stored = call('HMGET', key, 'tokens', 'ts', 'frac', 'rule')
-    local used, part, dirty = 0, 0, false
-    if stored[1] then
-        local at, old_limit, old_count, old_us = tonumber(stored[2]), limit, count, us
-        if stored[4] ~= ARGV[p + 4] then
-            old_limit, old_count, old_us = string.match(stored[4], '^(%d+)/(%d+)/(%d+)$')
+    look[1] = function(key, p)
+        local limit, count, us = tonumber(ARGV[p + 1]), tonumber(ARGV[p + 2]), tonumber(ARGV[p + 3])
+        local stored = call('HMGET', key, 'tokens', 'ts', 'rule', 'frac')
+        local tokens, rule = tonumber(stored[1]), stored[3]
+        if not tokens then
+            return {limit, limit, 0, 0, count, us, false, false}
+        end
+        local dirty, old_limit, old_count, old_us = false, limit, count, us
+        if rule ~= ARGV[p + 4] then
+            old_limit, old_count, old_us = string.match(rule, '^(%d+)/(%d+)/(%d+)$')
             old_limit, old_count, old_us = tonumber(old_limit), tonumber(old_count), tonumber(old_us)
             dirty = true
         end
-        used, part = refill(old_limit - tonumber(stored[1]), at, tonumber(stored[3] or 0), old_count, old_us)
+        local at, frac = tonumber(stored[2]), tonumber(stored[4] or 0)
+        local used, part = refill(old_limit - tokens, at, frac, old_count, old_us)
         if used > old_limit then
             used, part, dirty = old_limit, 0, true
         end
@@ -39,25 +49,23 @@ look[1] = function(i, key, p)
         elseif old_us ~= us then
             part = muldiv(part, us, old_us)
         end
+        return {limit - used, limit, used, part, count, us, dirty, stored}
     end
-    found[i] = {used, part, dirty, stored[3], stored[1]}
-    refill_result(i, limit, cost, used, part, count, us)
-end
 
-take[1] = function(i, key, p)
-    local state = found[i]
-    local used = state[1] + cost
-    bucket_save(key, p, state, used)
-    call('PEXPIRE', key, ARGV[p + 5])
-    refill_result(i, tonumber(ARGV[p + 1]), 0, used, state[2], tonumber(ARGV[p + 2]), tonumber(ARGV[p + 3]))
-end
-
-keep[1] = function(i, key, p)
-    local state = found[i]
-    if state[5] then
-        if state[3] then
-            bucket_save(key, p, state, state[1])
-        end
+    take[1] = function(s, key, p)
+        s[1], s[3] = s[1] - cost, s[3] + cost
+        save(s, key, p)
         call('PEXPIRE', key, ARGV[p + 5])
     end
+
+    keep[1] = function(s, key, p)
+        if s[8] then
+            if s[7] then
+                save(s, key, p)
+            end
+            call('PEXPIRE', key, ARGV[p + 5])
+        end
+    end
+
+    show[1] = refill_show
 end

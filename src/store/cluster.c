@@ -1,6 +1,7 @@
 #include "store/cluster.h"
 
 #include "base/mem.h"
+#include "store/place.h"
 
 #define UNKNOWN 0xff
 
@@ -115,23 +116,6 @@ static uint8_t find_node(sg_cluster_t *c, sg_str_t host, unsigned port)
     return (uint8_t)c->count++;
 }
 
-/* "10.0.0.1:6379", "[::1]:6379" or "::1:6379" (as MOVED writes it): the port stands after the last colon. */
-static bool split(sg_str_t text, sg_str_t *host, unsigned *port)
-{
-    size_t colon = text.n;
-    uint64_t number;
-    while (colon > 0 && text.p[colon - 1] != ':')
-        colon--;
-    if (colon == 0 || sg_str_u64(sg_str_n(text.p + colon, text.n - colon), 65535, &number) != SG_OK ||
-        !number)
-        return false;
-    *host = sg_str_n(text.p, colon - 1);
-    if (host->n >= 2 && host->p[0] == '[' && host->p[host->n - 1] == ']')
-        *host = sg_str_n(host->p + 1, host->n - 2);
-    *port = (unsigned)number;
-    return true;
-}
-
 static void learn(sg_cluster_t *c, unsigned slot, uint8_t index)
 {
     if (c->at[slot] != UNKNOWN)
@@ -155,7 +139,7 @@ static bool on_moved(void *arg, sg_ticket_t *t, sg_str_t error)
     bool asking = sg_str_eq(word, SG_STR("ASK"));
     if (!asking && !sg_str_eq(word, SG_STR("MOVED")))
         return false;
-    if (sg_str_u64(slot_text, SG_CLUSTER_SLOTS - 1, &slot) != SG_OK || !split(place, &host, &port))
+    if (sg_str_u64(slot_text, SG_CLUSTER_SLOTS - 1, &slot) != SG_OK || !sg_place_split(place, &host, &port))
         return false;
     uint8_t index = find_node(from->cluster, host.n ? host : sg_str(from->host), port);
     if (index == UNKNOWN)
@@ -201,7 +185,7 @@ sg_cluster_t *sg_cluster_new(sg_loop_t *loop, sg_config_t *config, sg_metrics_bl
     for (size_t i = 0; i < config->store.node_count; i++) {
         sg_str_t host;
         unsigned port;
-        if (split(sg_str(config->store.nodes[i]), &host, &port))
+        if (sg_place_split(sg_str(config->store.nodes[i]), &host, &port))
             (void)find_node(c, host, port);
     }
     if (c->count == 0)
@@ -210,21 +194,11 @@ sg_cluster_t *sg_cluster_new(sg_loop_t *loop, sg_config_t *config, sg_metrics_bl
     return c;
 }
 
-static bool same_nodes(const sg_store_conf_t *a, const sg_store_conf_t *b)
-{
-    if (a->node_count != b->node_count)
-        return false;
-    for (size_t i = 0; i < a->node_count; i++)
-        if (!sg_str_eq(sg_str(a->nodes[i]), sg_str(b->nodes[i])))
-            return false;
-    return true;
-}
-
 /* All nodes have the same config, so the first one speaks for all. */
 bool sg_cluster_reload(sg_cluster_t *c, sg_config_t *config)
 {
     sg_config_t *old = c->config;
-    if (!same_nodes(&old->store, &config->store))
+    if (!sg_place_same_nodes(&old->store, &config->store))
         return false;
     for (size_t i = 0; i < c->count; i++)
         if (!sg_redis_reload(c->nodes[i]->redis, config))

@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "base/magic.h"
 #include "base/mem.h"
+#include "store/place.h"
 #include "store/redis_conn.h"
 #include "store/redis_script.h"
 #include "store/release.h"
@@ -572,7 +573,8 @@ static bool same_server(const sg_store_conf_t *a, const sg_store_conf_t *b)
 {
     return a->mode == b->mode && a->tls == b->tls && a->port == b->port && a->db == b->db &&
            same_text(a->host, b->host) && same_text(a->unix_path, b->unix_path) &&
-           same_text(a->username, b->username) && sg_str_eq(a->password, b->password);
+           same_text(a->username, b->username) && sg_str_eq(a->password, b->password) &&
+           same_text(a->master, b->master) && sg_place_same_nodes(a, b);
 }
 
 bool sg_redis_reload(sg_redis_t *r, sg_config_t *config)

@@ -6,6 +6,7 @@
 #include "base/random.h"
 #include "event/resolver.h"
 #include "store/resp.h"
+#include "store/sentinel.h"
 
 typedef enum { RESTING, RESOLVING, GREETING, UP } conn_state_t;
 
@@ -17,6 +18,9 @@ struct sg_redis_conn {
     conn_state_t state;
     sg_redis_link_t *link;      /* GREETING and UP */
     sg_resolve_t *resolve;      /* a look-up that is out; it may outlast the attempt that asked for it */
+    sg_sentinel_t *sentinel;    /* RESOLVING: the question where the master is */
+    char *master;               /* with sentinels: its host, as the last one said */
+    unsigned port;
     sg_addr_t addrs[SG_RESOLVE_MAX];
     size_t addr_count, addr_at;
     unsigned failures;          /* since the connection last lasted for a heartbeat */
@@ -54,6 +58,8 @@ static void give_up(sg_redis_conn_t *c, sg_store_err_t kind, const char *why)
     char text[256];
     (void)snprintf(text, sizeof text, "%s: %s", c->place, why);
     c->link = NULL;
+    sg_sentinel_cancel(c->sentinel);
+    c->sentinel = NULL;
     rest(c);
     c->events.down(c->arg, kind, text);
     sg_redis_link_close(link);
@@ -207,7 +213,7 @@ static void greet(sg_redis_conn_t *c)
 static void open_link(sg_redis_conn_t *c, const char *host)
 {
     c->state = GREETING;
-    c->link = sg_redis_link_open(c->loop, host, c->conf->port, c->conf->unix_path, on_broken, c);
+    c->link = sg_redis_link_open(c->loop, host, c->port, c->conf->unix_path, on_broken, c);
     greet(c);
 }
 
@@ -237,33 +243,53 @@ static void on_resolved(void *arg, sg_err_t err, const sg_addr_t *addr)
         give_up(c, SG_STORE_ERR_CONNECT, "the name has no address");
 }
 
-/* Never goes on in clear text, or with some server, where the config asked for more. */
-static const char *unsupported(const sg_store_conf_t *conf)
+static void look_up(sg_redis_conn_t *c, const char *host)
 {
-    if (conf->tls)
-        return "this build has no TLS to Redis";
-    if (conf->mode != SG_REDIS_STANDALONE)
-        return "this build asks no sentinels";
-    return NULL;
+    if (!c->resolve)                /* one thread at a time, however long the name servers take */
+        c->resolve = sg_resolve_start(c->loop, host, on_resolved, c);
+}
+
+/* A master elsewhere makes the addresses of the old one worthless. */
+static void on_master(void *arg, const char *host, unsigned port, const char *why)
+{
+    sg_redis_conn_t *c = arg;
+    c->sentinel = NULL;
+    if (!host) {
+        give_up(c, SG_STORE_ERR_CONNECT, why);
+        return;
+    }
+    if (!c->master || !sg_str_eq(sg_str(c->master), sg_str(host))) {
+        sg_resolve_cancel(c->resolve);
+        c->resolve = NULL;
+        c->addr_count = 0;
+        sg_free(c->master);
+        c->master = sg_strdup(host);
+    }
+    c->port = port;
+    (void)snprintf(c->place, sizeof c->place, "%s at %s:%u", c->conf->master, host, port);
+    look_up(c, c->master);
 }
 
 static void attempt(void *arg)
 {
     sg_redis_conn_t *c = arg;
-    const char *no = unsupported(c->conf);
-    if (no) {
-        give_up(c, SG_STORE_ERR_OTHER, no);
+    if (c->conf->tls) {             /* never in clear text where the config asked for more */
+        give_up(c, SG_STORE_ERR_OTHER, "this build has no TLS to Redis");
         return;
     }
     int64_t limit_us = c->conf->timeout_us > SG_REDIS_ATTEMPT_US ? c->conf->timeout_us : SG_REDIS_ATTEMPT_US;
     sg_timer_in(c->loop, &c->timer, limit_us, attempt_late, c);
+    if (c->conf->mode == SG_REDIS_SENTINEL) {
+        c->state = RESOLVING;
+        c->sentinel = sg_sentinel_ask(c->loop, c->conf, c->failures, on_master, c);
+        return;
+    }
     if (!c->conf->host) {
         open_link(c, NULL);
         return;
     }
     c->state = RESOLVING;
-    if (!c->resolve)                /* one thread at a time, however long the name servers take */
-        c->resolve = sg_resolve_start(c->loop, c->conf->host, on_resolved, c);
+    look_up(c, c->conf->host);
 }
 
 /* --- for redis.c ------------------------------------------------------------------------------ */
@@ -276,7 +302,10 @@ sg_redis_conn_t *sg_redis_conn_new(sg_loop_t *loop, const sg_store_conf_t *conf,
     c->conf = conf;
     c->events = *events;
     c->arg = arg;
-    if (conf->host)
+    c->port = conf->port;
+    if (conf->mode == SG_REDIS_SENTINEL)
+        (void)snprintf(c->place, sizeof c->place, "%s", conf->master);
+    else if (conf->host)
         (void)snprintf(c->place, sizeof c->place, "%s:%u", conf->host, conf->port);
     else
         (void)snprintf(c->place, sizeof c->place, "unix:%s", conf->unix_path);
@@ -287,6 +316,11 @@ sg_redis_conn_t *sg_redis_conn_new(sg_loop_t *loop, const sg_store_conf_t *conf,
 void sg_redis_conn_reload(sg_redis_conn_t *c, const sg_store_conf_t *conf)
 {
     c->conf = conf;
+    if (!c->sentinel)
+        return;
+    sg_sentinel_cancel(c->sentinel);        /* it reads the old one */
+    c->sentinel = NULL;
+    sg_timer_in(c->loop, &c->timer, 0, attempt, c);
 }
 
 void sg_redis_conn_free(sg_redis_conn_t *c)
@@ -296,6 +330,8 @@ void sg_redis_conn_free(sg_redis_conn_t *c)
     c->state = RESTING;
     sg_timer_stop(c->loop, &c->timer);
     sg_resolve_cancel(c->resolve);
+    sg_sentinel_cancel(c->sentinel);
+    sg_free(c->master);
     if (link)
         sg_redis_link_flush(link);      /* the last slots that were given back */
     sg_redis_link_close(link);

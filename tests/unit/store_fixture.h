@@ -47,7 +47,8 @@ typedef struct {
 
 static inline redisContext *server_connect(fixture_t *f)
 {
-    redisContext *c = redisConnectUnix(f->socket);
+    redisContext *c = f->socket[0] ? redisConnectUnix(f->socket)
+                                   : redisConnect("127.0.0.1", (int)strtol(f->port, NULL, 10));
     if (c && c->err) {
         redisFree(c);
         c = NULL;
@@ -102,6 +103,16 @@ static inline bool server_answers(fixture_t *f)
     return ok;
 }
 
+static inline void server_wait(fixture_t *f)
+{
+    int64_t end_us = sg_clock_mono_us() + PATIENCE_US;
+    while (!server_answers(f)) {
+        assert_true(sg_clock_mono_us() < end_us);
+        assert_int_equal(waitpid(f->pid, NULL, WNOHANG), 0);
+        (void)usleep(5000);
+    }
+}
+
 static inline void server_start(fixture_t *f)
 {
     f->pid = fork();
@@ -118,12 +129,7 @@ static inline void server_start(fixture_t *f)
         (void)execvp(argv[0], (char **)(uintptr_t)argv);
         _exit(127);
     }
-    int64_t end_us = sg_clock_mono_us() + PATIENCE_US;
-    while (!server_answers(f)) {
-        assert_true(sg_clock_mono_us() < end_us);
-        assert_int_equal(waitpid(f->pid, NULL, WNOHANG), 0);
-        (void)usleep(5000);
-    }
+    server_wait(f);
 }
 
 static inline void server_stop(fixture_t *f)

@@ -103,7 +103,7 @@ sg_config_t *sg_config_load(const char *path, sg_metrics_t *metrics, sg_diags_t 
     ld.keep = ld.scratch = sg_arena_new(65536);
     ld.dir = folder_of(path, c->arena);
     root = sg_load_tree(&ld, path, NULL);
-    if (root && sg_load_map(&ld, root, &sg_shape_top, NULL, false) != UINT64_MAX)
+    if (root && sg_load_map(&ld, root, &sg_shape_top, NULL, false))
         load_sections(&ld, root);
     sg_hex(ld.digest, 8, c->hash);
     if (diags->errors == errors && metrics)

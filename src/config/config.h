@@ -162,16 +162,15 @@ void sg_diags_deinit(sg_diags_t *d);
 void sg_diags_print(const sg_diags_t *d, FILE *out);
 
 /* Load and check a file and all it names. NULL when there are errors (all are in *diags); warnings may be
- * there either way. Ids of
- * routes, tenants, limits, upstreams are taken from `metrics` (NULL: a check only; ids stay 0). Blocks on
- * file reads; main thread. */
+ * there either way. Ids of routes, tenants, limits, upstreams are taken from `metrics` (NULL: a check only;
+ * ids stay 0). Blocks on file reads; main thread. */
 sg_config_t *sg_config_load(const char *path, sg_metrics_t *metrics, sg_diags_t *diags);
 sg_config_t *sg_config_ref(sg_config_t *c);     /* any thread; returns c */
 void sg_config_unref(sg_config_t *c);           /* any thread; NULL is fine */
 
 const sg_tenant_t *sg_config_tenant(const sg_config_t *c, sg_str_t name);   /* NULL when unknown */
-/* The effective config as YAML, secrets left out (check --print); the schema: every key with type,
- * default, range, help (check --schema). */
+/* The effective config as YAML, secrets left out (check --print); the schema: every key with type, default,
+ * range, help (check --schema). */
 void sg_config_print(const sg_config_t *c, FILE *out);
 void sg_config_schema_print(FILE *out);
 

@@ -91,8 +91,8 @@ static int word_index(const char *words, sg_str_t text)
     return -1;
 }
 
-/* Text of a number: quotes make it a string, which it must not be. Durations, sizes, rates and words may
- * be quoted. */
+/* Text of a number: quotes make it a string, which it must not be. Durations, sizes, rates and words may be
+ * quoted. */
 static sg_err_t parse_number(const sg_key_row_t *row, sg_str_t text, bool quoted, int64_t v[2])
 {
     bool yes = false;
@@ -291,18 +291,12 @@ static void report_unknown(sg_load_t *ld, const sg_shape_t *shape, const sg_node
     sg_nameset_deinit(&names);
 }
 
-uint64_t sg_load_bit(const sg_shape_t *shape, const char *name)
-{
-    const sg_key_row_t *row = sg_shape_row(shape, sg_str(name));
-    return row ? UINT64_C(1) << (row - shape->rows) : 0;
-}
-
-uint64_t sg_load_map(sg_load_t *ld, const sg_node_t *n, const sg_shape_t *shape, void *target, bool defaults)
+bool sg_load_map(sg_load_t *ld, const sg_node_t *n, const sg_shape_t *shape, void *target, bool defaults)
 {
     uint64_t seen = 0;
     if (n->kind != SG_NODE_MAP) {
         sg_load_bad_value(ld, n, sg_arena_printf(ld->scratch, "a map: %s", shape->what).p);
-        return UINT64_MAX;
+        return false;
     }
     SG_NODE_EACH(child, n)
     {
@@ -325,5 +319,5 @@ uint64_t sg_load_map(sg_load_t *ld, const sg_node_t *n, const sg_shape_t *shape,
         else
             load_default(ld, row, target);
     }
-    return seen;
+    return true;
 }

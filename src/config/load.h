@@ -56,11 +56,8 @@ bool sg_load_text_how(sg_load_t *ld, const sg_node_t *n, const char *expected, s
 void sg_load_bad_value(sg_load_t *ld, const sg_node_t *n, const char *expected);
 
 /* Load a map by its shape into *target: unknown and missing keys are reported, defaults filled in unless
- * !defaults. Gives the rows that
- * were there, as bits. */
-uint64_t sg_load_map(sg_load_t *ld, const sg_node_t *n, const sg_shape_t *shape, void *target, bool defaults);
-/* The bit of a row in that set. */
-uint64_t sg_load_bit(const sg_shape_t *shape, const char *name);
+ * !defaults. False when the node is no map (reported). */
+bool sg_load_map(sg_load_t *ld, const sg_node_t *n, const sg_shape_t *shape, void *target, bool defaults);
 /* One value by its row. */
 void sg_load_row(sg_load_t *ld, const sg_key_row_t *row, const sg_node_t *n, void *target);
 
@@ -74,8 +71,7 @@ typedef struct {
 extern const sg_name_rule_t sg_rule_limit, sg_rule_name;
 bool sg_load_check_name(sg_load_t *ld, const sg_place_t *at, sg_str_t s, const sg_name_rule_t *rule);
 /* host, host:port, [v6]:port -> host without brackets, port (0: none). Names are letters, digits, '-', '_'
- * and '.'; what looks like an
- * IPv4 address must be one. */
+ * and '.'; what looks like an IPv4 address must be one. */
 bool sg_load_host_port(sg_str_t s, sg_str_t *host, unsigned *port);
 /* Path relative to the config file -> absolute, in the arena. */
 char *sg_load_path(sg_load_t *ld, sg_str_t path);
@@ -164,8 +160,8 @@ void sg_load_routes(sg_load_t *ld, const sg_node_t *n);
 void sg_load_tenants(sg_load_t *ld, const sg_node_t *n);
 void sg_load_tenants_files(sg_load_t *ld, const sg_node_t *n);
 
-/* load_limits.c: the array of limits that a plan's or tenant's overrides give, `base` itself when there
- * are none. */
+/* load_limits.c: the array of limits that a plan's or tenant's overrides give, `base` itself when there are
+ * none. */
 const sg_limit_t *const *sg_load_overrides(sg_load_t *ld, const sg_node_t *n, const sg_limit_t *const *base);
 /* load_tenants.c, after all tenants: anonymous is always there, keys go into their table. */
 void sg_load_tenants_end(sg_load_t *ld);

@@ -88,7 +88,7 @@ static void load_remove(sg_load_t *ld, const sg_node_t *n, sg_field_edit_t *out)
 void sg_load_edit(sg_load_t *ld, const sg_node_t *n, sg_field_edit_t *out)
 {
     const sg_node_t *ignored, *part;
-    if (sg_load_map(ld, n, &sg_shape_fields, &ignored, true) == UINT64_MAX)
+    if (!sg_load_map(ld, n, &sg_shape_fields, &ignored, true))
         return;
     if ((part = sg_node_get(n, "set")))
         load_set(ld, part, out);
@@ -116,7 +116,7 @@ void sg_load_respond(sg_load_t *ld, const sg_node_t *n, sg_route_t *route)
     int64_t status = 200;
     sg_str_t text;
     route->respond = true;
-    if (sg_load_map(ld, n, &sg_shape_respond, &ignored, true) == UINT64_MAX)
+    if (!sg_load_map(ld, n, &sg_shape_respond, &ignored, true))
         return;
     part = sg_node_get(n, "status");
     if (part && sg_load_text(ld, part, "a status from 200 to 599", &text) &&

@@ -26,7 +26,7 @@ static bool has_word(const char *words, sg_str_t text)
     return false;
 }
 
-/* sg_str_next cannot tell a last empty word; the lists here have none. */
+/* "limit window" -> "limit, window". */
 static const char *commas(sg_load_t *ld, const char *words)
 {
     char *text = sg_arena_strndup(ld->scratch, sg_str(words));
@@ -187,7 +187,7 @@ static void load_class(sg_load_t *ld, const sg_node_t *n)
     {
         sg_limit_raw_t raw = {.algo = -1, .per = SG_PER_TENANT};
         size_t errors = ld->diags->errors;
-        if (sg_load_map(ld, item, &sg_shape_limit, &raw, true) == UINT64_MAX)
+        if (!sg_load_map(ld, item, &sg_shape_limit, &raw, true))
             continue;
         if (raw.name && raw.algo >= 0 &&
             sg_load_check_name(ld, &sg_node_get(item, "name")->place, sg_str(raw.name), &sg_rule_limit))
@@ -259,7 +259,7 @@ static void override_limit(sg_load_t *ld, const sg_node_t *n, const sg_limit_t *
                       sg_load_quote(ld, n->key), sg_load_near(ld, &ld->limits, n->key));
         return;
     }
-    if (sg_load_map(ld, n, &sg_shape_override, &raw, false) == UINT64_MAX)
+    if (!sg_load_map(ld, n, &sg_shape_override, &raw, false))
         return;
     l = SG_ARENA_NEW(ld->arena, sg_limit_t);
     *l = *limits[name->index];

@@ -47,7 +47,7 @@ static void load_match(sg_load_t *ld, const sg_node_t *n, sg_route_t *route)
 {
     const sg_node_t *ignored, *part;
     sg_str_t text;
-    if (sg_load_map(ld, n, &sg_shape_match, &ignored, true) == UINT64_MAX)
+    if (!sg_load_map(ld, n, &sg_shape_match, &ignored, true))
         return;
     if ((part = sg_node_get(n, "host")))
         load_host(ld, part, route);
@@ -164,7 +164,7 @@ static void load_rewrite(sg_load_t *ld, const sg_route_raw_t *raw, sg_route_t *r
 {
     const sg_node_t *ignored, *path = sg_node_get(raw->rewrite, "path"),
                               *strip = sg_node_get(raw->rewrite, "strip_prefix");
-    if (raw->rewrite && sg_load_map(ld, raw->rewrite, &sg_shape_rewrite, &ignored, true) == UINT64_MAX)
+    if (raw->rewrite && !sg_load_map(ld, raw->rewrite, &sg_shape_rewrite, &ignored, true))
         return;
     if (raw->rewrite && !path == !strip)
         sg_load_error(ld, &raw->rewrite->place,
@@ -261,7 +261,7 @@ static void load_route(sg_load_t *ld, const sg_node_t *n)
     e->place = n->place;
     route->methods = SG_METHODS_ALL;
     route->cost = 1;
-    if (sg_load_map(ld, n, &sg_shape_route, &raw, true) == UINT64_MAX)
+    if (!sg_load_map(ld, n, &sg_shape_route, &raw, true))
         return;
     load_name(ld, n, &raw, route);
     if (raw.match) {

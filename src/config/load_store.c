@@ -136,7 +136,7 @@ static void add_source(sg_load_t *ld, const sg_node_t *n)
     sg_identity_conf_t *c = &ld->c->identity;
     sg_source_raw_t raw = {0};
     sg_key_source_t *s = &c->sources[c->source_count];
-    if (sg_load_map(ld, n, &sg_shape_source, &raw, true) == UINT64_MAX)
+    if (!sg_load_map(ld, n, &sg_shape_source, &raw, true))
         return;
     if (!raw.header == !raw.query) {
         sg_load_error(ld, &n->place, "a source with %s, expected exactly one of header and query",

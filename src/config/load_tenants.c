@@ -1,6 +1,5 @@
 /* load_tenants.c - the sections tenants and tenants_files. A hundred thousand tenants are normal: nothing
- * here walks
- * all of them for one of them, and tenants without overrides share the limits of their plan. */
+ * here walks all of them for one of them, and tenants without overrides share the limits of their plan. */
 #include <errno.h>
 #include <glob.h>
 
@@ -62,7 +61,7 @@ static bool load_key(sg_load_t *ld, const sg_node_t *n, sg_api_key_t *key)
     sg_key_raw_t raw = {0};
     sg_str_t text;
     bool good;
-    if (sg_load_map(ld, n, &sg_shape_key, &raw, true) == UINT64_MAX || !raw.id || !raw.digest)
+    if (!sg_load_map(ld, n, &sg_shape_key, &raw, true) || !raw.id || !raw.digest)
         return false;
     good = sg_load_check_name(ld, &sg_node_get(n, "id")->place, sg_str(raw.id), &sg_rule_name);
     good = load_digest(ld, raw.digest, key) && good;
@@ -166,7 +165,7 @@ static void load_tenant(sg_load_t *ld, const sg_node_t *n)
     unsigned index = (unsigned)ld->c->tenant_count;
     if (!check_tenant_name(ld, n) || !(t = add_tenant(ld, n->key, &n->key_place)))
         return;
-    if (sg_load_map(ld, n, &sg_shape_tenant, &raw, false) == UINT64_MAX)
+    if (!sg_load_map(ld, n, &sg_shape_tenant, &raw, false))
         return;
     t->limits = sg_load_overrides(ld, raw.limits, load_plan(ld, raw.plan, t));
     if (raw.keys)

@@ -40,7 +40,7 @@ static void load_target(sg_load_t *ld, const sg_node_t *n, sg_upstream_conf_t *u
     sg_target_conf_t t = {0};
     const sg_node_t *url = sg_node_get(n, "url");
     sg_str_t text;
-    if (sg_load_map(ld, n, &sg_shape_target, &t, true) == UINT64_MAX || !url ||
+    if (!sg_load_map(ld, n, &sg_shape_target, &t, true) || !url ||
         !sg_load_text(ld, url, url_expected, &text))
         return;
     t.url = sg_arena_strndup(ld->arena, text);

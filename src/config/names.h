@@ -20,16 +20,15 @@ typedef struct sg_name {
     UT_hash_handle hh;
 } sg_name_t;
 
-/* Zeroed memory is an empty set. Few names are kept in a list, many in a hash table too: most maps of a
- * file are tiny, some hold
- * a hundred thousand tenants. */
+/* Zeroed memory is an empty set. Few names are kept in a list, many in a hash table too: most maps of a file
+ * are tiny, some hold a hundred thousand tenants. */
 typedef struct {
     sg_name_t *first, *last, *table;
     size_t count;
 } sg_nameset_t;
 
-/* NULL when added; else the entry that has this name already. The entry lives in the arena, the text is
- * not copied. */
+/* NULL when added; else the entry that has this name already. The entry lives in the arena, the text is not
+ * copied. */
 const sg_name_t *sg_nameset_add(sg_nameset_t *s, sg_arena_t *arena, sg_str_t text, unsigned index,
                                 const sg_place_t *place);
 const sg_name_t *sg_nameset_find(const sg_nameset_t *s, sg_str_t text);

@@ -1,5 +1,5 @@
-/* print.c - the effective config as YAML: every key with the value that holds, secrets left out. Loading
- * what was printed gives the same config again. */
+/* print.c - the effective config as YAML: every key with the value that holds, secrets left out. Loading what
+ * was printed gives the same config again. */
 #include "config/print.h"
 
 #define OUT_BYTES_MAX ((size_t)1 << 30)

@@ -1,7 +1,6 @@
-/* schema.h - one row for every key of the config file: what it is, its default, its range, its help text,
- * who loads it. The
- * loader, `check --schema`, `check --print` and the test of the documentation all read this table. Private
- * to config/. */
+/* schema.h - one row for every key of the config file: what it is, its default, its range, its help text, who
+ * loads it. The loader, `check --schema`, `check --print` and the test of the documentation all read this
+ * table. Private to config/. */
 #ifndef SG_CONFIG_SCHEMA_H
 #define SG_CONFIG_SCHEMA_H
 

@@ -1,6 +1,5 @@
-/* tree.c - YAML events to a tree. Events rather than libyaml's documents: aliases are refused before
- * anything is
- * expanded, and depth is checked while reading, so that no file costs more than its own length. */
+/* tree.c - YAML events to a tree. Events rather than libyaml's documents: aliases are refused before anything
+ * is expanded, and depth is checked while reading, so that no file costs more than its own length. */
 #include "config/tree.h"
 
 #include <yaml.h>

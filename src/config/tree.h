@@ -44,8 +44,8 @@ const char *sg_node_kind_text(const sg_node_t *n);
 bool sg_node_is_null(const sg_node_t *n);
 
 /* Findings go to *diags; NULL after a syntax error, or when there is no document. Anchors, aliases, tags,
- * merge keys, duplicate keys,
- * keys that are no text, NULs, a second document and too deep nesting are errors. The text is copied. */
+ * merge keys, duplicate keys, keys that are no text, NULs, a second document and too deep nesting are errors.
+ * The text is copied. */
 sg_node_t *sg_tree_parse(sg_arena_t *arena, const char *file, sg_str_t text, sg_diags_t *diags);
 
 /* --- findings ------------------------------------------------------------------------------------------ */

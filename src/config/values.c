@@ -173,8 +173,8 @@ sg_err_t sg_value_share(sg_str_t s, int64_t *ppm)
     return SG_OK;
 }
 
-/* Days from 1970-01-01 in the Gregorian calendar: years are counted from March, so that the leap day is
- * the last one. */
+/* Days from 1970-01-01 in the Gregorian calendar: years are counted from March, so that the leap day is the
+ * last one. */
 static int64_t days_from_civil(int64_t y, int64_t m, int64_t d)
 {
     if (m <= 2)

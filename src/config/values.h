@@ -36,8 +36,8 @@ typedef enum {
     /* ${lower} and $$ stay, for sg_vars_expand; a $ that an environment value brings is doubled */
     SG_EXPAND_KEEP_VARS
 } sg_expand_t;
-/* Replace ${NAME}. *out is in the arena, or `s` itself. SG_ERR_SYNTAX, SG_ERR_NOT_FOUND with a sentence
- * that never shows a value. */
+/* Replace ${NAME}. *out is in the arena, or `s` itself. SG_ERR_SYNTAX, SG_ERR_NOT_FOUND with a sentence that
+ * never shows a value. */
 SG_MUST sg_err_t sg_value_expand(sg_str_t s, sg_expand_t how, sg_arena_t *arena, sg_str_t *out,
                                  sg_why_t *why);
 

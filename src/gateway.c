@@ -37,6 +37,7 @@ typedef struct {
     sg_signals_t *signals;
     sg_timer_t sweep, drain_check, watchdog;
     int64_t drain_until_us;
+    uint64_t lines_dropped; /* of the access log, as last told */
     bool draining;
 } gateway_t;
 
@@ -208,9 +209,20 @@ static bool start_admin(gateway_t *g, sg_why_t *why)
 
 /* --- timers ------------------------------------------------------------------------------------------ */
 
+static void tell_dropped_lines(gateway_t *g)
+{
+    uint64_t dropped = sg_access_log_dropped(g->log);
+    if (dropped == g->lines_dropped)
+        return;
+    sg_log(SG_LOG_WARN, "access-log lines dropped: what reads them is too slow",
+           SG_F_I64("lines", (int64_t)(dropped - g->lines_dropped)));
+    g->lines_dropped = dropped;
+}
+
 static void on_sweep(void *arg)
 {
     gateway_t *g = arg;
+    tell_dropped_lines(g);
     sg_memory_sweep(g->memory, sg_clock_wall_us());
     sg_timer_in(g->loop, &g->sweep, SWEEP_US, on_sweep, g);
 }

@@ -33,6 +33,13 @@ static int usage_error(void)
     return SG_EXIT_USAGE;
 }
 
+/* "slotgate chekc": the usage alone would not say what is wrong. */
+static int unknown_command(const char *word)
+{
+    fprintf(stderr, "slotgate: there is no subcommand \"%s\"\n", word);
+    return usage_error();
+}
+
 static int run_gateway(int argc, char **argv)
 {
     static const struct option options[] = {{"config", required_argument, NULL, 'c'},
@@ -59,5 +66,7 @@ int main(int argc, char **argv)
     for (size_t i = 0; argc > 1 && i < sizeof commands / sizeof commands[0]; i++)
         if (strcmp(argv[1], commands[i].name) == 0)
             return commands[i].run(argc - 1, argv + 1);
+    if (argc > 1 && argv[1][0] != '-')
+        return unknown_command(argv[1]);
     return run_gateway(argc, argv);
 }

@@ -51,7 +51,7 @@ static const sg_key_row_t server_rows[] = {
      AT(sg_server_conf_t, max_connections), .fallback = "10000"},
     {"max_connections_per_ip", INT(0, 10000000),
      .help = "connections of one client address at once, over all workers; 0: no bound",
-     AT(sg_server_conf_t, max_connections_per_ip), .fallback = "0", .inactive = ""},
+     AT(sg_server_conf_t, max_connections_per_ip), .fallback = "0"},
     {"max_header_size", SIZE(1024, 1 << 20), .help = "size of a request's head; 431 beyond",
      AT(sg_server_conf_t, max_header_bytes), .fallback = "32KiB"},
     {"max_body_size", SIZE(1, INT64_C(1) << 40),

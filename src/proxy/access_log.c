@@ -4,13 +4,14 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/buf.h"
 #include "base/log.h"
 #include "base/mem.h"
 
-enum { BACKLOG_BYTES = 8 * 1024 * 1024 };
+enum { BACKLOG_BYTES = 8 * 1024 * 1024, LAST_LINES_S = 2 };
 
 struct sg_access_log {
     pthread_t thread;
@@ -102,6 +103,14 @@ sg_access_log_t *sg_access_log_new(const char *where, sg_why_t *why)
     return log;
 }
 
+static bool ended_in_time(sg_access_log_t *log)
+{
+    struct timespec until;
+    (void)clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += LAST_LINES_S;
+    return pthread_timedjoin_np(log->thread, NULL, &until) == 0;
+}
+
 void sg_access_log_free(sg_access_log_t *log)
 {
     if (!log)
@@ -110,7 +119,10 @@ void sg_access_log_free(sg_access_log_t *log)
     log->stopping = true;
     (void)pthread_cond_signal(&log->ready);
     (void)pthread_mutex_unlock(&log->lock);
-    (void)pthread_join(log->thread, NULL);
+    if (!ended_in_time(log)) {
+        sg_log_event(SG_LOG_WARN, "the access log's last lines are lost: nothing reads them");
+        return; /* the thread still uses it; the process ends soon */
+    }
     if (log->fd >= 0)
         (void)close(log->fd);
     sg_buf_deinit(&log->waiting);

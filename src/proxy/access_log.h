@@ -13,7 +13,8 @@ typedef struct sg_access_log sg_access_log_t;
 /* where: "stdout", "off", or an absolute path (opened for appending). NULL with a sentence when it cannot be
  * opened. */
 sg_access_log_t *sg_access_log_new(const char *where, sg_why_t *why);
-/* Writes what is left, then ends the thread. */
+/* Writes what is left, then ends the thread. Gives up after 2 s when nothing takes the lines: they are lost,
+ * and the memory is left to the thread. Call it at the end of the process only. */
 void sg_access_log_free(sg_access_log_t *log);
 bool sg_access_log_is_on(const sg_access_log_t *log);
 /* Whole lines, each with its newline. Any thread; copies. When the writer is 8 MiB behind, lines are dropped,

@@ -50,6 +50,11 @@ void sg_diag_add(sg_diags_t *d, sg_diag_level_t level, const sg_place_t *at, con
     va_end(args);
 }
 
+bool sg_diags_full(const sg_diags_t *d)
+{
+    return d->count > DIAGS_MAX;
+}
+
 static size_t file_rank(const char *file, const char *const *files, size_t count)
 {
     size_t i = 0;

@@ -279,6 +279,10 @@ static void report_unknown(sg_load_t *ld, const sg_shape_t *shape, const sg_node
     sg_nameset_t names = {0};
     sg_buf_t all;
     const char *near;
+    if (sg_diags_full(ld->diags)) {
+        sg_load_error(ld, &n->key_place, "unknown key");
+        return;
+    }
     for (size_t i = 0; i < shape->count; i++)
         sg_nameset_add(&names, ld->scratch, sg_str(shape->rows[i].name), (unsigned)i, &n->place);
     near = sg_load_near(ld, &names, n->key);

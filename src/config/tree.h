@@ -54,6 +54,8 @@ void sg_diag_add(sg_diags_t *d, sg_diag_level_t level, const sg_place_t *at, con
     SG_PRINTF(4, 5);
 void sg_diag_addv(sg_diags_t *d, sg_diag_level_t level, const sg_place_t *at, const char *fmt, va_list args)
     SG_PRINTF(4, 0);
+/* Further findings are counted, not kept: no need to make up their texts. */
+bool sg_diags_full(const sg_diags_t *d);
 /* By file (in order of first appearance in `files`), then place. */
 void sg_diags_sort(sg_diags_t *d, const char *const *files, size_t file_count);
 /* Text in quotes, shortened, control bytes as '?': safe in a message. In the arena. */

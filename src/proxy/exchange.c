@@ -100,6 +100,11 @@ static void gone(sg_request_t *rq)
     sg_exchange_release_slots(ex);
 }
 
+static void upgraded(sg_request_t *rq, sg_str_t early)
+{
+    sg_tunnel_begin(exchange_of(rq), early);
+}
+
 static void done(sg_request_t *rq, bool complete)
 {
     sg_exchange_t *ex = exchange_of(rq);
@@ -120,7 +125,7 @@ static void done(sg_request_t *rq, bool complete)
     sg_add_in_flight(p->metrics, -1);
 }
 
-const sg_handler_t sg_proxy_handler = {begin, body, body_end, pull, gone, done};
+const sg_handler_t sg_proxy_handler = {begin, body, body_end, pull, gone, upgraded, done};
 
 /* --- the proxy --------------------------------------------------------------------------------------- */
 

@@ -103,7 +103,9 @@ typedef struct {
     bool answer_begun; /* a byte of the answer has come */
     sg_response_head_t head;
     sg_body_t body;
-    sg_buf_t down; /* body bytes that the client has not taken yet */
+    sg_buf_t down;                     /* body bytes that the client has not taken yet */
+    bool tunnel;                       /* upgraded: tunnel.c moves the bytes */
+    bool client_ended, upstream_ended; /* that side of the tunnel will send no more */
     bool upstream_done, upstream_cut, paused;
     sg_up_outcome_t outcome;
 
@@ -141,10 +143,19 @@ ptrdiff_t sg_relay_pull(sg_exchange_t *ex, char *out, size_t max);
 /* Give up whatever is open towards the upstream; safe at any time. */
 void sg_relay_abandon(sg_exchange_t *ex);
 
+/* The tunnel's upstream side ends in order. */
+void sg_relay_end_tunnel(sg_exchange_t *ex);
+
+/* tunnel.c: after a 101. */
+bool sg_tunnel_asked(const sg_request_t *rq);    /* a WebSocket handshake (RFC 6455 section 4.1) */
+bool sg_tunnel_granted(const sg_exchange_t *ex); /* the upstream's 101 answers it */
+void sg_tunnel_begin(sg_exchange_t *ex, sg_str_t early);
+
 /* reply.c: what the client gets. */
 void sg_exchange_refuse(sg_exchange_t *ex, const sg_refusal_t *why);
 void sg_exchange_refuse_why(sg_exchange_t *ex, sg_refuse_t why);
 void sg_reply_local(sg_exchange_t *ex);    /* the route's own `respond` */
+void sg_reply_upgrade(sg_exchange_t *ex);  /* ex->head is a 101 */
 void sg_reply_upstream(sg_exchange_t *ex); /* ex->head and what there is of the body */
 
 /* account.c: metrics and the access log, once per exchange. */

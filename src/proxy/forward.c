@@ -90,6 +90,10 @@ static void add_own(sg_exchange_t *ex, sg_fields_t *fs)
     sg_trace_text(&ex->trace, trace);
     (void)snprintf(version, sizeof version, "1.%u slotgate", ex->rq->version_minor);
     add_forwarded(ex, fs);
+    if (sg_tunnel_asked(ex->rq)) {
+        add(ex, fs, "Connection", SG_STR("Upgrade"));
+        add(ex, fs, "Upgrade", SG_STR("websocket"));
+    }
     add(ex, fs, "Via", chained(ex, joined(ex, &ex->rq->fields, "Via"), version));
     add(ex, fs, "X-Request-Id", ex->request_id);
     add(ex, fs, "traceparent", sg_arena_str(ex->rq->arena, sg_str(trace)));

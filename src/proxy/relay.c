@@ -174,6 +174,8 @@ static void on_conn(void *arg, unsigned events)
 {
     sg_exchange_t *ex;
     SG_MAGIC_CAST(ex, arg, SG_EXCHANGE_MAGIC);
+    if (ex->tunnel) /* it is looked at when the client's side is open */
+        return;
     if (events & SG_EV_WRITE)
         flush(ex);
     if (ex->conn && events & (SG_EV_READ | SG_EV_RDHUP | SG_EV_HUP))
@@ -477,6 +479,23 @@ static void head_complete(sg_exchange_t *ex, sg_str_t rest)
     sg_reply_upstream(ex);
 }
 
+/* The upstream waits until the client's side of the tunnel is open. */
+static void switch_protocols(sg_exchange_t *ex, sg_str_t rest)
+{
+    keep_head(ex);
+    sg_exchange_go(ex, SG_EX_RELAYING);
+    sg_timer_stop(ex->proxy->loop, &ex->timer);
+    ex->paused = ex->tunnel = true;
+    sg_buf_str_add(&ex->down, rest);
+    sg_reply_upgrade(ex);
+}
+
+void sg_relay_end_tunnel(sg_exchange_t *ex)
+{
+    count_upstream(ex, SG_UP_OK);
+    drop_conn(ex);
+}
+
 /* One head, if it is complete; *used of `in` is spent. False: no more to do with `in` now. */
 static bool take_head(sg_exchange_t *ex, sg_str_t in, size_t *used)
 {
@@ -488,7 +507,8 @@ static bool take_head(sg_exchange_t *ex, sg_str_t in, size_t *used)
         err = sg_response_head_parse(ex->rq->arena, in, ex->method == SG_METHOD_HEAD, &ex->head, used, &why);
     ex->head_seen = 0;
     bool interim = err == SG_OK && ex->head.status < 200;
-    if (err || ex->head.status == 101 || (interim && ++ex->interim > INTERIM_MAX)) {
+    bool refused = ex->head.status == 101 && !sg_tunnel_granted(ex);
+    if (err || refused || (interim && ++ex->interim > INTERIM_MAX)) {
         log_invalid(ex, why ? why : interim ? "interim" : "too_large");
         fail(ex, SG_UP_PROTOCOL, SG_REFUSE_UPSTREAM_PROTOCOL);
         return false;
@@ -508,6 +528,10 @@ static void take_answer(sg_exchange_t *ex, sg_str_t in)
     ex->answer_begun = true;
     while (in.n && take_head(ex, in, &used)) {
         in = sg_str_n(in.p + used, in.n - used);
+        if (ex->head.status == 101) {
+            switch_protocols(ex, in);
+            return;
+        }
         if (ex->head.status >= 200) {
             head_complete(ex, in);
             return;
@@ -554,7 +578,7 @@ static void ended(sg_exchange_t *ex, sg_err_t err)
 static void receive(sg_exchange_t *ex)
 {
     sg_proxy_t *p = ex->proxy;
-    for (int round = 0; round < 2 && ex->conn;
+    for (int round = 0; round < 2 && ex->conn && !ex->tunnel;
          round++) { /* bounded, so that one fast upstream does not starve the rest */
         size_t n;
         ex->paused = sg_buf_len(&ex->down) >= SG_RELAY_HIGH;

@@ -145,6 +145,18 @@ void sg_reply_local(sg_exchange_t *ex)
     send_reply(ex);
 }
 
+void sg_reply_upgrade(sg_exchange_t *ex)
+{
+    ex->status = ex->head.status;
+    copy_fields(ex, &ex->head.fields);
+    sg_fields_strip_hops(&ex->fields, NULL);
+    sg_fields_remove(&ex->fields, SG_STR("Content-Length"));
+    finish_fields(ex);
+    add(ex, "Upgrade", SG_STR("websocket"));
+    ex->reply.kind = SG_ANSWER_UPGRADE;
+    send_reply(ex);
+}
+
 static sg_answer_kind_t answer_kind(const sg_exchange_t *ex)
 {
     const sg_response_head_t *h = &ex->head;

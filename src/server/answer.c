@@ -61,6 +61,7 @@ static struct MHD_Response *make(sg_live_t *live)
         return MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, PULL_BYTES, on_pull, live, NULL);
     case SG_ANSWER_HEAD:
         return MHD_create_response_from_callback(reply->length, 1024, on_pull_nothing, NULL, NULL);
+    case SG_ANSWER_UPGRADE: return sg_upgrade_response(live);
     case SG_ANSWER_BARE: return make_bare(reply->status);
     }
     return NULL;
@@ -82,6 +83,8 @@ static bool add_fields(sg_live_t *live, struct MHD_Response *r)
         sg_log(SG_LOG_WARN, "the HTTP library refused a response field", SG_F_VIEW("field", f->name));
         return false;
     }
+    if (live->reply.kind == SG_ANSWER_UPGRADE)
+        return true;
     bool close = live->reply.close || live->close || live->client->server->draining;
 #if !SG_MHD_STRICT
     /* Bare LF in chunk framing cannot be seen above this library: nothing that follows such a body is
@@ -108,7 +111,7 @@ bool sg_answer_queue(sg_live_t *live)
 
 size_t sg_request_answer_room(const sg_request_t *rq)
 {
-    enum { LIBRARY_BYTES = 12 * 1024 };     /* its own fields, and the buffer it sends the body from */
+    enum { LIBRARY_BYTES = 12 * 1024 }; /* its own fields, and the buffer it sends the body from */
     const sg_live_t *live = SG_OWNER(rq, sg_live_t, rq);
     size_t memory = live->client->server->memory_bytes;
     const union MHD_ConnectionInfo *info =

@@ -66,6 +66,7 @@ void sg_request_cut(sg_request_t *rq)
 {
     sg_live_t *live = live_of(rq);
     live->cut = true;
+    sg_tunnel_close(live);
     sg_live_resume(live);
 }
 
@@ -106,7 +107,7 @@ void sg_request_completed(sg_live_t *live, enum MHD_RequestTerminationCode how)
     SG_MAGIC_CAST(live, live, SG_LIVE_MAGIC);
     c->live = NULL;
     c->requests++;
-    sg_add_connections(s->metrics, SG_CONN_ACTIVE, -1);
+    sg_add_connections(s->metrics, live->phase == SG_PHASE_TUNNEL ? SG_CONN_UPGRADED : SG_CONN_ACTIVE, -1);
     sg_add_connections(s->metrics, SG_CONN_IDLE, 1);
     bool ok = how == MHD_REQUEST_TERMINATED_COMPLETED_OK;
     if (ok && !live->queued && !live->cut) /* the library answered by itself: the chunks were malformed */

@@ -218,22 +218,22 @@ static size_t connection_memory(const sg_server_conf_t *conf)
 static struct MHD_Daemon *daemon_start(sg_server_t *s, const sg_server_conf_t *conf)
 {
     unsigned timeout_s = (unsigned)((conf->idle_timeout_us + 999999) / 1000000);
-    unsigned flags =
-        MHD_USE_EPOLL | MHD_USE_NO_LISTEN_SOCKET | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG;
+    unsigned flags = MHD_USE_EPOLL | MHD_USE_NO_LISTEN_SOCKET | MHD_ALLOW_SUSPEND_RESUME | MHD_ALLOW_UPGRADE |
+                     MHD_USE_ERROR_LOG;
 #if MHD_VERSION >= 0x00097707
     /* One thread owns all of it; else the library would put off what MHD_add_connection starts. */
     flags |= MHD_USE_NO_THREAD_SAFETY;
 #endif
-    return MHD_start_daemon(
-        flags, 0, NULL, NULL, on_request, s, MHD_OPTION_EXTERNAL_LOGGER, on_library_log, s,
-        MHD_OPTION_NOTIFY_CONNECTION, on_connection, s, MHD_OPTION_NOTIFY_COMPLETED, on_completed, s,
-        MHD_OPTION_URI_LOG_CALLBACK, on_target, s, MHD_OPTION_UNESCAPE_CALLBACK, no_unescape, s,
-        MHD_OPTION_CONNECTION_TIMEOUT, timeout_s,
-        MHD_OPTION_CONNECTION_MEMORY_LIMIT, s->memory_bytes, MHD_OPTION_CONNECTION_LIMIT, 1000000u,
+    return MHD_start_daemon(flags, 0, NULL, NULL, on_request, s, MHD_OPTION_EXTERNAL_LOGGER, on_library_log,
+                            s, MHD_OPTION_NOTIFY_CONNECTION, on_connection, s, MHD_OPTION_NOTIFY_COMPLETED,
+                            on_completed, s, MHD_OPTION_URI_LOG_CALLBACK, on_target, s,
+                            MHD_OPTION_UNESCAPE_CALLBACK, no_unescape, s, MHD_OPTION_CONNECTION_TIMEOUT,
+                            timeout_s, MHD_OPTION_CONNECTION_MEMORY_LIMIT, s->memory_bytes,
+                            MHD_OPTION_CONNECTION_LIMIT, 1000000u,
 #if SG_MHD_STRICT
-        MHD_OPTION_CLIENT_DISCIPLINE_LVL, 1,
+                            MHD_OPTION_CLIENT_DISCIPLINE_LVL, 1,
 #endif
-        MHD_OPTION_END);
+                            MHD_OPTION_END);
 }
 
 sg_server_t *sg_server_new(const sg_server_setup_t *setup, sg_why_t *why)

@@ -45,6 +45,7 @@ typedef enum {
     SG_ANSWER_LENGTH,  /* `length` bytes by pull */
     SG_ANSWER_CHUNKED, /* by pull, end unknown; until close for HTTP/1.0 clients */
     SG_ANSWER_HEAD,    /* no body; Content-Length `length` is told (HEAD, 304) */
+    SG_ANSWER_UPGRADE, /* 101: the connection becomes a tunnel; `upgraded` follows */
     SG_ANSWER_BARE,    /* no body and no length (HEAD or 304 of unknown length, 204, 1xx) */
 } sg_answer_kind_t;
 
@@ -75,6 +76,8 @@ typedef struct {
     ptrdiff_t (*pull)(sg_request_t *rq, char *out, size_t max);
     /* The client closed its connection while the request was open; `done` follows. */
     void (*gone)(sg_request_t *rq);
+    /* After an answer of kind UPGRADE: the tunnel is open; `early` is what the client has sent already. */
+    void (*upgraded)(sg_request_t *rq, sg_str_t early);
     /* The last call: complete tells whether the whole answer was handed to the kernel. */
     void (*done)(sg_request_t *rq, bool complete);
 } sg_handler_t;
@@ -95,6 +98,15 @@ void sg_request_cut(sg_request_t *rq);
 /* The same, but in the middle of an upload: the client is told why first (plain HTTP only; libmicrohttpd
  * cannot answer then). */
 void sg_request_cut_with(sg_request_t *rq, const sg_refusal_t *why);
+
+/* A tunnel's side towards the client: non-blocking; SG_OK with *n > 0, SG_ERR_AGAIN, SG_ERR_EOF (recv only),
+ * SG_ERR_RESET. */
+SG_MUST sg_err_t sg_request_tunnel_send(sg_request_t *rq, const void *data, size_t len, size_t *n);
+SG_MUST sg_err_t sg_request_tunnel_recv(sg_request_t *rq, void *data, size_t len, size_t *n);
+/* Level-triggered; the first call's fn and arg stay. */
+void sg_request_tunnel_watch(sg_request_t *rq, unsigned events, sg_watch_fn *fn, void *arg);
+/* Close it; `done` follows. */
+void sg_request_tunnel_end(sg_request_t *rq);
 
 /* Listens on every address of the config (own sockets with SO_REUSEPORT), or on inherited fds. NULL with a
  * sentence. */

@@ -18,6 +18,7 @@ typedef enum {
     SG_PHASE_HEAD,   /* the head is here, nothing was read after it */
     SG_PHASE_BODY,   /* the body is coming */
     SG_PHASE_END,    /* the whole request is here */
+    SG_PHASE_TUNNEL, /* upgraded: no HTTP any more */
     SG_PHASE_ANSWER, /* the answer is queued */
 } sg_phase_t;
 
@@ -38,7 +39,7 @@ typedef struct sg_client {
     struct sg_live *live; /* the request that is open; NULL between requests */
     uint64_t requests;
     int64_t waiting_since_us; /* when the last request ended, or the connection was opened */
-    bool linger;           /* unread bytes may be on their way: close gently */
+    bool linger;              /* unread bytes may be on their way: close gently */
     bool hung_up;
 } sg_client_t;
 
@@ -53,6 +54,9 @@ typedef struct sg_live {
     bool drop_body; /* the answer is there; what comes of the body is dropped */
     uint64_t dropped_bytes;
     sg_reply_t reply;
+    struct MHD_UpgradeResponseHandle *tunnel; /* upgraded, and not closed yet */
+    int tunnel_fd;
+    sg_watch_t tunnel_watch;
     sg_task_t dead;
 } sg_live_t;
 
@@ -74,8 +78,8 @@ struct sg_server {
     sg_hook_t mhd_hook;
     sg_timer_t mhd_timer;
     sg_task_t mhd_again;
-    size_t memory_bytes;        /* libmicrohttpd's for one connection */
-    bool dirty; /* libmicrohttpd has work */
+    size_t memory_bytes; /* libmicrohttpd's for one connection */
+    bool dirty;          /* libmicrohttpd has work */
     bool draining;
     sg_listener_t *listeners;
     size_t listener_count;
@@ -101,6 +105,10 @@ const char *sg_layout_check(const sg_client_t *client, const char *method, const
 
 /* answer.c: hand the reply to libmicrohttpd. False: it could not be; the connection must be cut. */
 bool sg_answer_queue(sg_live_t *live);
+
+/* upgrade.c */
+struct MHD_Response *sg_upgrade_response(sg_live_t *live);
+void sg_tunnel_close(sg_live_t *live); /* safe when there is none */
 
 /* client.c */
 bool sg_client_accept(sg_server_t *s, int fd, const struct sockaddr *sa, socklen_t len);

@@ -239,7 +239,7 @@ static void check_inactive(sg_load_t *ld, const sg_key_row_t *row, const sg_node
 
 void sg_load_row(sg_load_t *ld, const sg_key_row_t *row, const sg_node_t *n, void *target)
 {
-    void *field = target ? (char *)target + row->offset : NULL;     /* shapes that keep nothing have no target */
+    void *field = target ? (char *)target + row->offset : NULL; /* shapes that keep nothing have no target */
     switch (row->type) {
     case SG_TYPE_STRING: load_string(ld, row, n, field); break;
     case SG_TYPE_FILE: load_readable(ld, row, n, field); break;

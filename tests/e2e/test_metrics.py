@@ -53,7 +53,7 @@ def labels_of(sample):
 # Requests of every kind. Each counts once, also the malformed ones.
 MALFORMED = [b"GET /say HTTP/1.1\r\n\r\n", b"GET /say HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n",
              b"GET /a/../b HTTP/1.1\r\nHost: x\r\n\r\n", b"GET /%00 HTTP/1.1\r\nHost: x\r\n\r\n", b"G@T /say HTTP/1.1\r\nHost: x\r\n\r\n",
-             b"GET /say HTTP/1.1\r\nHost: x\r\nBad Name: 1\r\n\r\n", 
+             b"GET /say HTTP/1.1\r\nHost: x\r\nBad Name: 1\r\n\r\n",
              b"GET /say HTTP/1.1\r\nHost: x\r\nA: " + b"a" * 20000 + b"\r\n\r\n"]
 
 

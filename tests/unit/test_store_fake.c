@@ -114,6 +114,8 @@ static void one_decision(fixture_t *f, fake_t *s, int executions, const char *ki
     asked_t q;
     got_t g;
     fake_start(f, s);
+    if (strcmp(kind, "timeout") == 0)
+        f->conf.store.timeout_us = TIMEOUT_US;
     open_store(f);
     ask_for(f, &q, TAG, &l);
     if (begin(f, &q, &g))

@@ -151,12 +151,16 @@ static void test_no_such_name(void **state)
     assert_non_null(strstr(status.error, "no address"));
 }
 
+/* Long enough for what is asked before the server hangs. */
+#define HANG_US 1000000
+
 /* --- a server that hangs ---------------------------------------------------------------------- */
 
 static void test_hang(void **state)
 {
     fixture_t *f = *state;
     sg_limit_t l = bucket(1000000);
+    f->conf.store.timeout_us = HANG_US;
     open_store(f);
     assert_int_equal(decide_one(f, TAG, &l).source, SG_FROM_STORE);
     (void)kill(f->pid, SIGSTOP);
@@ -190,6 +194,7 @@ static void test_hang_with_many_out(void **state)
     sg_limit_t l = bucket(1000000);
     static got_t got[MANY];
     static asked_t q[MANY];
+    f->conf.store.timeout_us = HANG_US;
     open_store(f);
     (void)decide_one(f, TAG, &l);
     (void)kill(f->pid, SIGSTOP);
@@ -342,6 +347,7 @@ static void test_late_reply_gives_the_slot_back(void **state)
 {
     fixture_t *f = *state;
     sg_limit_t l = concurrency(1);
+    f->conf.store.timeout_us = HANG_US;
     open_store(f);
     (void)decide_one(f, "uuuuuuuuuuuuuuuuuuuuuu", &l);
     (void)kill(f->pid, SIGSTOP);

@@ -325,9 +325,10 @@ static void flush(sg_exchange_t *ex)
         still_alive(ex);
     }
     forget_sent(ex);
-    if (ex->upload_done && unsent(ex) == 0 && ex->state == SG_EX_SENDING) {
-        sg_exchange_go(ex, SG_EX_WAITING);
-        expect_progress(ex);
+    if (unsent(ex) == 0 && ex->state == SG_EX_SENDING) {
+        if (ex->upload_done)
+            sg_exchange_go(ex, SG_EX_WAITING);
+        expect_progress(ex); /* of the upstream, or of the client's body */
     }
     watch(ex);
     want_more_upload(ex);

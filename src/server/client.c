@@ -15,6 +15,7 @@ enum { TARGET_MAX = 1024 * 1024 };
  * overtakes the answer. */
 #define LINGER_US    INT64_C(2000000)
 #define LINGER_BYTES (8 * 1024 * 1024)
+#define HUNG_UP_US   1000
 
 typedef struct {
     sg_link_t link;
@@ -120,8 +121,17 @@ static void head_late(void *arg)
 {
     sg_client_t *c = arg;
     static const sg_refusal_t late = {"header_timeout", 408, "The head did not come in time.", true, true};
-    if (c->live)
+    if (c->hung_up && c->live)
+        sg_request_client_gone(c->live);
+    else if (c->hung_up)
+        sg_client_shut(c);
+    if (c->hung_up || c->live)
         return;
+    if (c->idle && has_begun(c)) { /* the idle time is over, but a head is coming */
+        c->idle = false;
+        sg_timer_in(c->server->loop, &c->deadline, c->server->config->server.header_timeout_us, head_late, c);
+        return;
+    }
     if (!c->server->config->server.tls_certificate && has_begun(c)) {
         sg_count_refused(c->server->metrics, late.word);
         sg_client_write_raw(c, &late);
@@ -132,7 +142,12 @@ static void head_late(void *arg)
 void sg_client_expect_head(sg_client_t *c)
 {
     const sg_server_conf_t *conf = &c->server->config->server;
-    int64_t wait_us = conf->header_timeout_us + (c->requests ? conf->idle_timeout_us : 0);
+    /* The library may have read the end of the connection together with the last request, and not know: what
+     * it still holds is served, then it is told. */
+    int64_t wait_us = c->hung_up    ? HUNG_UP_US
+                      : c->requests ? conf->idle_timeout_us
+                                    : conf->header_timeout_us;
+    c->idle = c->requests > 0;
     c->waiting_since_us = sg_loop_now_us(c->server->loop);
     sg_timer_in(c->server->loop, &c->deadline, wait_us, head_late, c);
 }
@@ -147,6 +162,8 @@ static void hangup(void *arg, unsigned events)
     c->hung_up = true;
     if (c->live)
         sg_request_client_gone(c->live);
+    else
+        sg_client_expect_head(c);
 }
 
 void sg_client_started(sg_client_t *c, struct MHD_Connection *mhd)

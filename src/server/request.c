@@ -67,7 +67,11 @@ void sg_request_cut(sg_request_t *rq)
     sg_live_t *live = live_of(rq);
     live->cut = true;
     sg_tunnel_close(live);
-    sg_live_resume(live);
+    /* The library may be waiting for the client, or have missed that it went. */
+    if (live->suspended)
+        sg_live_resume(live);
+    else if (!live->calling && live->phase != SG_PHASE_TUNNEL)
+        sg_client_shut(live->client);
 }
 
 void sg_request_cut_with(sg_request_t *rq, const sg_refusal_t *why)
@@ -100,6 +104,17 @@ static void live_dead(void *arg)
     sg_free(live);
 }
 
+/* The library answers malformed chunks by itself, in the middle of the body. */
+static void note_library_refusal(sg_live_t *live)
+{
+    const union MHD_ConnectionInfo *info =
+        live->queued ? NULL : MHD_get_connection_info(live->client->mhd, MHD_CONNECTION_INFO_HTTP_STATUS);
+    if (info && !live->rq.refusal)
+        live->rq.refusal = sg_refusal(info->http_status == MHD_HTTP_CONTENT_TOO_LARGE
+                                          ? SG_REFUSE_BODY_TOO_LARGE
+                                          : SG_REFUSE_BAD_FRAMING);
+}
+
 void sg_request_completed(sg_live_t *live, enum MHD_RequestTerminationCode how)
 {
     sg_client_t *c = live->client;
@@ -109,10 +124,8 @@ void sg_request_completed(sg_live_t *live, enum MHD_RequestTerminationCode how)
     c->requests++;
     sg_add_connections(s->metrics, live->phase == SG_PHASE_TUNNEL ? SG_CONN_UPGRADED : SG_CONN_ACTIVE, -1);
     sg_add_connections(s->metrics, SG_CONN_IDLE, 1);
-    bool ok = how == MHD_REQUEST_TERMINATED_COMPLETED_OK;
-    if (ok && !live->queued && !live->cut) /* the library answered by itself: the chunks were malformed */
-        live->rq.refusal = sg_refusal(SG_REFUSE_BAD_FRAMING);
-    s->handler->done(&live->rq, live->queued && ok);
+    note_library_refusal(live);
+    s->handler->done(&live->rq, live->queued && how == MHD_REQUEST_TERMINATED_COMPLETED_OK);
     sg_defer_free(s->loop, &live->dead, live_dead, live);
     if (s->draining)
         sg_client_shut(c);
@@ -136,7 +149,8 @@ static sg_live_t *live_new(sg_server_t *s, struct MHD_Connection *mhd, const cha
     live->rq.tls = s->config->server.tls_certificate != NULL;
     live->client = c;
     c->live = live;
-    sg_timer_stop(s->loop, &c->deadline);
+    if (!c->hung_up)
+        sg_timer_stop(s->loop, &c->deadline);
     sg_add_connections(s->metrics, SG_CONN_IDLE, -1);
     sg_add_connections(s->metrics, SG_CONN_ACTIVE, 1);
     sg_head_read(c, method, version, &live->rq);
@@ -211,15 +225,8 @@ static enum MHD_Result at_end(sg_live_t *live)
     return live->replied ? queue(live) : wait(live);
 }
 
-enum MHD_Result sg_request_handle(sg_server_t *s, struct MHD_Connection *mhd, const char *method,
-                                  const char *version, const char *data, size_t *size, void **state)
+static enum MHD_Result go_on(sg_server_t *s, sg_live_t *live, const char *data, size_t *size)
 {
-    sg_live_t *live = *state;
-    if (!live) {
-        *state = live = live_new(s, mhd, method, version);
-        s->handler->begin(s->handler_arg, &live->rq);
-    }
-    SG_MAGIC_CAST(live, live, SG_LIVE_MAGIC);
     if (live->cut)
         return MHD_NO;
     if (live->phase == SG_PHASE_HEAD)
@@ -234,4 +241,20 @@ enum MHD_Result sg_request_handle(sg_server_t *s, struct MHD_Connection *mhd, co
             return MHD_NO;
     }
     return at_end(live);
+}
+
+enum MHD_Result sg_request_handle(sg_server_t *s, struct MHD_Connection *mhd, const char *method,
+                                  const char *version, const char *data, size_t *size, void **state)
+{
+    sg_live_t *live = *state;
+    bool begins = !live;
+    if (begins)
+        *state = live = live_new(s, mhd, method, version);
+    SG_MAGIC_CAST(live, live, SG_LIVE_MAGIC);
+    live->calling = true;
+    if (begins)
+        s->handler->begin(s->handler_arg, &live->rq);
+    enum MHD_Result r = go_on(s, live, data, size);
+    live->calling = false;
+    return r;
 }

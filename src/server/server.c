@@ -217,7 +217,8 @@ static size_t connection_memory(const sg_server_conf_t *conf)
 
 static struct MHD_Daemon *daemon_start(sg_server_t *s, const sg_server_conf_t *conf)
 {
-    unsigned timeout_s = (unsigned)((conf->idle_timeout_us + 999999) / 1000000);
+    /* Deadlines are our own; the library's is for clients that do not take their answer. Later than ours. */
+    unsigned timeout_s = (unsigned)((conf->idle_timeout_us + 999999) / 1000000) + 2;
     unsigned flags = MHD_USE_EPOLL | MHD_USE_NO_LISTEN_SOCKET | MHD_ALLOW_SUSPEND_RESUME | MHD_ALLOW_UPGRADE |
                      MHD_USE_ERROR_LOG;
 #if MHD_VERSION >= 0x00097707

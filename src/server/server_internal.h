@@ -41,6 +41,7 @@ typedef struct sg_client {
     int64_t waiting_since_us; /* when the last request ended, or the connection was opened */
     bool linger;              /* unread bytes may be on their way: close gently */
     bool hung_up;
+    bool idle;                /* no byte of a next request has to be there yet */
 } sg_client_t;
 
 /* A request together with what only this room needs. */
@@ -50,6 +51,7 @@ typedef struct sg_live {
     sg_client_t *client;
     sg_phase_t phase;
     bool admitted, suspended, cut, close;
+    bool calling; /* the library is in its call of us: it learns from what we return */
     bool replied, queued;
     bool drop_body; /* the answer is there; what comes of the body is dropped */
     uint64_t dropped_bytes;

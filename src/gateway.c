@@ -185,6 +185,11 @@ static bool admin_reload(void *arg, sg_buf_t *text)
     return reload(arg, text);
 }
 
+static void admin_reset(void *arg, const sg_tenant_t *tenant, sg_admin_reset_fn *done, void *done_arg)
+{
+    sg_store_reset(((gateway_t *)arg)->store, tenant->tag.text, done, done_arg);
+}
+
 static bool start_admin(gateway_t *g, sg_why_t *why)
 {
     sg_admin_host_t host = {
@@ -201,6 +206,7 @@ static bool start_admin(gateway_t *g, sg_why_t *why)
         .cancel = sg_store_cancel,
         .memory = g->memory,
         .memory_reset = sg_memory_reset,
+        .reset = admin_reset,
         .metrics = g->metrics,
     };
     g->admin = sg_admin_new(g->loop, &host, g->config, why);

@@ -12,6 +12,8 @@ static const char usage[] =
     "       slotgate check --schema                            every key of the config file\n"
     "       slotgate explain -c FILE METHOD URL [-H 'Name: value'] [--peer ADDRESS] [--json]\n"
     "                                                          what a request would meet\n"
+    "       slotgate usage -c FILE TENANT [--json]             what is left of a tenant's limits in Redis\n"
+    "       slotgate reset -c FILE TENANT [--json]             give a tenant a fresh budget in Redis\n"
     "       slotgate key new | slotgate key hash               make an API key | hash one from standard "
     "input\n"
     "       slotgate -V | -h                                   version and build | this text\n";
@@ -25,6 +27,8 @@ static const command_t commands[] = {
     {"check", sg_cli_check},
     {"explain", sg_cli_explain},
     {"key", sg_cli_key},
+    {"reset", sg_cli_reset},
+    {"usage", sg_cli_usage},
 };
 
 static int usage_error(void)

@@ -18,4 +18,10 @@ int sg_cli_check(int argc, char **argv);
  * input. */
 int sg_cli_key(int argc, char **argv);
 
+/* usage -c FILE TENANT [--json]: what is left of each limit of a tenant and of its keys, in Redis; uses
+ * nothing. reset -c FILE TENANT [--json]: forget them. 1 when there is no such tenant, the store is the
+ * memory of a gateway, or Redis does not answer. */
+int sg_cli_usage(int argc, char **argv);
+int sg_cli_reset(int argc, char **argv);
+
 #endif

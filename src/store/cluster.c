@@ -168,6 +168,11 @@ sg_ticket_t *sg_cluster_check(sg_cluster_t *c, const sg_check_t *check, sg_answe
     return sg_redis_check(pick(c, check->scope.tag), check, fn, arg);
 }
 
+sg_redis_t *sg_cluster_node(const sg_cluster_t *c, const char *tag)
+{
+    return pick(c, tag);
+}
+
 void sg_cluster_release(sg_cluster_t *c, const sg_check_t *check)
 {
     sg_redis_release(pick(c, check->scope.tag), check);

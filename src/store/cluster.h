@@ -25,6 +25,8 @@ bool sg_cluster_reload(sg_cluster_t *c, sg_config_t *config);
 void sg_cluster_retire(sg_cluster_t *c);
 void sg_cluster_free(sg_cluster_t *c);
 sg_ticket_t *sg_cluster_check(sg_cluster_t *c, const sg_check_t *check, sg_answer_fn *fn, void *arg);
+/* The node that decides for this tag, as far as is known: true of a tag that was asked for. */
+sg_redis_t *sg_cluster_node(const sg_cluster_t *c, const char *tag);
 void sg_cluster_release(sg_cluster_t *c, const sg_check_t *check);
 void sg_cluster_status(const sg_cluster_t *c, sg_store_status_t *out);
 

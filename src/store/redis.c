@@ -10,6 +10,7 @@
 #include "store/redis_conn.h"
 #include "store/redis_script.h"
 #include "store/release.h"
+#include "store/reset.h"
 #include "store/resp.h"
 #include "store/script.h"
 
@@ -493,6 +494,11 @@ void sg_redis_release(sg_redis_t *r, const sg_check_t *check)
 {
     sg_releases_add(&r->releases, check, &r->call, &r->wire);
     sg_releases_send(&r->releases, r->conn);
+}
+
+void sg_redis_reset(sg_redis_t *r, const char *tag, sg_reset_fn *fn, void *arg)
+{
+    sg_reset_start(r->conn, r->conf, tag, fn, arg);
 }
 
 bool sg_redis_is_up(const sg_redis_t *r)

@@ -348,6 +348,11 @@ bool sg_redis_conn_send(sg_redis_conn_t *c, sg_str_t command, sg_redis_reply_fn 
     return c->state == UP && sg_redis_link_send(c->link, command, fn, arg);
 }
 
+bool sg_redis_conn_send_large(sg_redis_conn_t *c, sg_str_t command, sg_redis_reply_fn *fn, void *arg)
+{
+    return c->state == UP && sg_redis_link_send_large(c->link, command, fn, arg);
+}
+
 void sg_redis_conn_drop(sg_redis_conn_t *c, sg_store_err_t kind, const char *why)
 {
     if (c->state == UP)

@@ -38,6 +38,7 @@ void sg_redis_conn_free(sg_redis_conn_t *c);
 bool sg_redis_conn_is_up(const sg_redis_conn_t *c);
 /* A whole command in RESP; copied. False when the connection is not up. */
 bool sg_redis_conn_send(sg_redis_conn_t *c, sg_str_t command, sg_redis_reply_fn *fn, void *arg);
+bool sg_redis_conn_send_large(sg_redis_conn_t *c, sg_str_t command, sg_redis_reply_fn *fn, void *arg);
 /* Give this connection up and make another one. Safe when it is not up (an attempt that runs goes on). */
 void sg_redis_conn_drop(sg_redis_conn_t *c, sg_store_err_t kind, const char *why);
 

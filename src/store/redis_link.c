@@ -9,6 +9,7 @@
 typedef struct {
     sg_redis_reply_fn *fn;
     void *arg;
+    bool large;                 /* its reply does not fit the arena */
 } waiter_t;
 
 struct sg_redis_link {
@@ -23,11 +24,12 @@ struct sg_redis_link {
     waiter_t *out;              /* a ring of 2^n places, oldest first */
     size_t head, count, size;
     sg_reply_arena_t replies;
+    redisReplyObjectFunctions *allocating;      /* hiredis' own */
 };
 
 /* --- the queue of what is out -------------------------------------------------------------------------- */
 
-static void out_push(sg_redis_link_t *l, sg_redis_reply_fn *fn, void *arg)
+static void out_push(sg_redis_link_t *l, const waiter_t *w)
 {
     if (l->count == l->size) {
         size_t size = l->size ? l->size * 2 : 64;
@@ -39,7 +41,7 @@ static void out_push(sg_redis_link_t *l, sg_redis_reply_fn *fn, void *arg)
         l->size = size;
         l->head = 0;
     }
-    l->out[(l->head + l->count++) & (l->size - 1)] = (waiter_t){fn, arg};
+    l->out[(l->head + l->count++) & (l->size - 1)] = *w;
 }
 
 static bool out_pop(sg_redis_link_t *l, waiter_t *w)
@@ -136,21 +138,35 @@ static void unasked(sg_redis_link_t *l, const redisReply *reply)
         break_link(l, SG_STORE_ERR_PROTOCOL, "a reply that nobody asked for");
 }
 
+/* The oldest command says how the next reply is kept; it stays the oldest while a part of that is here. */
+static void choose_memory(sg_redis_link_t *l)
+{
+    if (l->count && l->out[l->head].large) {
+        l->c->reader->fn = l->allocating;
+        l->c->reader->privdata = NULL;
+    } else {
+        sg_reply_use_arena(l->c->reader, &l->replies);
+    }
+}
+
 static void handle_replies(sg_redis_link_t *l)
 {
     while (!l->broken) {
         void *reply = NULL;
+        choose_memory(l);
         if (redisReaderGetReply(l->c->reader, &reply) != REDIS_OK) {
             break_link(l, SG_STORE_ERR_PROTOCOL, "not a reply that Redis gives");
             return;
         }
         if (!reply)
             break;
-        waiter_t w;
+        waiter_t w = {0};
         if (!out_pop(l, &w))
             unasked(l, reply);
         else if (w.fn)
             w.fn(w.arg, reply);
+        if (w.large)
+            freeReplyObject(reply);
     }
     if (!l->broken && l->c->reader->len > SG_REPLY_BUFFER_BYTES)
         break_link(l, SG_STORE_ERR_PROTOCOL, "a reply that is too long");
@@ -209,7 +225,7 @@ sg_redis_link_t *sg_redis_link_open(sg_loop_t *loop, const char *host, unsigned 
         sg_defer(loop, &l->task, report_failed_open, l);
         return l;
     }
-    sg_reply_use_arena(l->c->reader, &l->replies);
+    l->allocating = l->c->reader->fn;
     if (host)
         (void)redisEnableKeepAlive(l->c);
     sg_watch_start(loop, &l->watch, l->c->fd, SG_EV_READ | SG_EV_WRITE, on_events, l);
@@ -217,15 +233,25 @@ sg_redis_link_t *sg_redis_link_open(sg_loop_t *loop, const char *host, unsigned 
     return l;
 }
 
-bool sg_redis_link_send(sg_redis_link_t *l, sg_str_t command, sg_redis_reply_fn *fn, void *arg)
+static bool send_command(sg_redis_link_t *l, sg_str_t command, const waiter_t *w)
 {
     if (l->broken || l->c == NULL || l->c->err || l->count == SG_REDIS_OUT_MAX)
         return false;
     if (redisAppendFormattedCommand(l->c, command.p, command.n) != REDIS_OK)
         return false;
-    out_push(l, fn, arg);
+    out_push(l, w);
     l->dirty = true;
     return true;
+}
+
+bool sg_redis_link_send(sg_redis_link_t *l, sg_str_t command, sg_redis_reply_fn *fn, void *arg)
+{
+    return send_command(l, command, &(waiter_t){fn, arg, false});
+}
+
+bool sg_redis_link_send_large(sg_redis_link_t *l, sg_str_t command, sg_redis_reply_fn *fn, void *arg)
+{
+    return send_command(l, command, &(waiter_t){fn, arg, true});
 }
 
 void sg_redis_link_flush(sg_redis_link_t *l)

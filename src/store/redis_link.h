@@ -28,6 +28,9 @@ sg_redis_link_t *sg_redis_link_open(sg_loop_t *loop, const char *host, unsigned 
 /* A whole command in RESP; copied. It may be sent before the link is connected. fn may be NULL.
  * False when the link is broken or SG_REDIS_OUT_MAX are out; fn is not called then. */
 bool sg_redis_link_send(sg_redis_link_t *l, sg_str_t command, sg_redis_reply_fn *fn, void *arg);
+/* The same, for a reply that may have more or longer parts than the arena of a link holds (up to
+ * SG_REPLY_BUFFER_BYTES). */
+bool sg_redis_link_send_large(sg_redis_link_t *l, sg_str_t command, sg_redis_reply_fn *fn, void *arg);
 /* Write now what would be written at the end of the turn; errors are left for later. */
 void sg_redis_link_flush(sg_redis_link_t *l);
 /* Outstanding callbacks get NULL before it returns (`broken` does not come); freed at the end of

@@ -20,6 +20,7 @@ struct sg_store {
     sg_redis_t *redis;          /* at most one of these two; neither: memory */
     sg_cluster_t *cluster;
     sg_deny_cache_t *denials;   /* NULL: off */
+    sg_link_t lookups;          /* resets that look for their node */
 };
 
 static void on_failed(void *arg, const sg_check_t *check, sg_answer_t *out)
@@ -94,6 +95,76 @@ void sg_store_status(const sg_store_t *s, sg_store_status_t *out)
     out->entries = sg_memory_entries(s->memory);
 }
 
+/* --- reset ---------------------------------------------------------------------------------------------- */
+
+/* A cluster tells which node has a slot only when it is asked for a key there. Any limit will do: the
+ * question costs nothing. */
+typedef struct {
+    sg_store_t *store;
+    sg_config_t *config;        /* the limit is part of it */
+    sg_link_t link;
+    sg_ticket_t *ticket;
+    const sg_limit_t *limit;
+    sg_check_t check;
+    char tag[SG_TAG_CHARS + 1];
+    sg_reset_fn *fn;
+    void *arg;
+} lookup_t;
+
+static void lookup_free(lookup_t *u)
+{
+    sg_list_remove(&u->link);
+    sg_config_unref(u->config);
+    sg_free(u);
+}
+
+static void on_node_known(void *arg, const sg_answer_t *answer)
+{
+    lookup_t *u = arg;
+    sg_cluster_t *cluster = u->store->cluster;
+    if (answer->source != SG_FROM_STORE || !cluster)
+        u->fn(u->arg, 0, "the store does not answer");
+    else
+        sg_redis_reset(sg_cluster_node(cluster, u->tag), u->tag, u->fn, u->arg);
+    lookup_free(u);
+}
+
+static void reset_in_cluster(sg_store_t *s, const char *tag, sg_reset_fn *fn, void *arg)
+{
+    lookup_t *u = SG_NEW(lookup_t);
+    *u = (lookup_t){.store = s, .config = sg_config_ref(s->config), .fn = fn, .arg = arg};
+    (void)snprintf(u->tag, sizeof u->tag, "%s", tag);
+    u->limit = &u->config->identity.failures;
+    u->check = (sg_check_t){.limits = &u->limit, .count = 1, .lease = "reset", .on_failure = SG_FAIL_CLOSED};
+    u->check.scope = (sg_key_scope_t){u->config->store.key_prefix, u->config->store.key_version, u->tag, NULL,
+                                      u->tag};
+    sg_list_push_back(&s->lookups, &u->link);
+    u->ticket = sg_cluster_check(s->cluster, &u->check, on_node_known, u);
+    if (!u->ticket)
+        on_node_known(u, &(sg_answer_t){.source = SG_FROM_CLOSED});
+}
+
+void sg_store_reset(sg_store_t *s, const char *tag, sg_reset_fn *fn, void *arg)
+{
+    if (s->cluster)
+        reset_in_cluster(s, tag, fn, arg);
+    else if (s->redis)
+        sg_redis_reset(s->redis, tag, fn, arg);
+    else
+        fn(arg, sg_memory_reset(s->memory, tag), NULL);
+}
+
+static void end_lookups(sg_store_t *s)
+{
+    sg_link_t *l;
+    while ((l = sg_list_pop(&s->lookups))) {
+        lookup_t *u = SG_OWNER(l, lookup_t, link);
+        sg_redis_cancel(u->ticket);
+        u->fn(u->arg, 0, "the gateway stops");
+        lookup_free(u);
+    }
+}
+
 /* --- life ---------------------------------------------------------------------------------------------- */
 
 static void open_remote(sg_store_t *s)
@@ -145,6 +216,7 @@ sg_store_t *sg_store_new(sg_loop_t *loop, sg_config_t *config, sg_memory_t *memo
     s->config = sg_config_ref(config);
     s->memory = memory;
     s->metrics = metrics;
+    sg_list_init(&s->lookups);
     open_remote(s);
     new_cache(s);
     return s;
@@ -164,6 +236,7 @@ void sg_store_reload(sg_store_t *s, sg_config_t *config)
 
 void sg_store_free(sg_store_t *s)
 {
+    end_lookups(s);
     if (s->cluster)
         sg_cluster_free(s->cluster);
     if (s->redis)

@@ -54,6 +54,13 @@ typedef struct {
 } sg_store_status_t;
 void sg_store_status(const sg_store_t *s, sg_store_status_t *out);
 
+/* How a reset ended: `keys` counters are forgotten, or error says why not all of them are. */
+typedef void sg_reset_fn(void *arg, size_t keys, const char *error);
+/* Forget all counters under this slot tag, in the store that the config asks for. fn comes exactly once:
+ * from inside, later, or (with an error) while the store is freed. Denials that other processes and
+ * workers remember hold for a second more. */
+void sg_store_reset(sg_store_t *s, const char *tag, sg_reset_fn *fn, void *arg);
+
 /* --- making them ------------------------------------------------------------------------------------- */
 
 /* The embedded store: one per process, shared by all workers (its shards are locked inside). */

@@ -4,6 +4,7 @@ import hashlib
 import hmac
 import json
 import os
+import re
 import threading
 
 import pytest
@@ -443,6 +444,31 @@ def test_no_password_where_one_is_needed(gateway, upstream, redis):
     g = gateway(config(upstream, redis))
     assert ask(g, 3) == [200] * 3
     until("the log names authentication", lambda: [e for e in g.events("store away") if e["kind"] == "auth"])
+
+
+def test_user_of_the_manual(gateway, upstream, redis, folder):
+    """What docs/operations.md allows the gateway is enough for all that it does, and nothing else is allowed."""
+    with open(os.path.join(os.environ["SG_SRCDIR"], "docs", "operations.md"), encoding="utf-8") as f:
+        rule = re.search(r"^ACL SETUSER (slotgate .*?)^```", f.read(), re.M | re.S).group(1)
+    words = rule.replace("\\\n", " ").replace(">PASSWORD", ">" + SECRET).split()
+    redis("ACL", "SETUSER", *words)
+    redis("ACL", "SETUSER", "default", "nopass", "+@all")
+    password_file(folder, SECRET)
+    classes = EVERY.replace("limit: 9", "limit: 6")
+    g = connected(gateway(config(upstream, redis, classes, store="password_file: password, username: slotgate, deny_cache: false")))
+    assert ask(g, 8) == [200] * 6 + [429] * 2
+    held = Held(upstream)
+    c = held.start(g, OTHER)
+    c.close()
+    held.going.set()
+    until("the slot is free", lambda: not [k for k in redis.keys() if ":cc:" in k])
+    assert g.admin("/tenants/acme/usage")[0] == 200
+    assert g.admin("/tenants/acme/reset", method="POST")[0] == 200
+    assert ask(g) == [200]
+    g.access_count(10)
+    assert source(g, "local") == 0 and g.metric("slotgate_store_errors_total") == 0
+    log = redis("ACL", "LOG")
+    assert log == [], log
 
 
 def test_user_that_may_not_run_scripts(gateway, upstream, redis, folder):

@@ -17,6 +17,7 @@ A group says what its cases have in common, a case may say otherwise:
 """
 import json
 import os
+import pathlib
 import re
 import threading
 
@@ -199,3 +200,13 @@ def test_every_request_has_one_line_and_one_result(server):
     assert server.metric("slotgate_tenant_requests_total") == total
     server.access_count(int(total))
     assert server.metric("slotgate_requests_in_flight") == 0
+
+
+def test_the_document_names_every_refusal():
+    root = pathlib.Path(os.environ.get("SG_SRCDIR", pathlib.Path(__file__).resolve().parents[2]))
+    document = (root / "docs" / "http.md").read_text(encoding="utf-8")
+    code = (root / "src" / "server" / "refusal.c").read_text(encoding="utf-8")
+    table = re.findall(r'= \{"([a-z_]+)", (\d+),[^}]*?(true|false),\s*(?:true|false)\}', code)
+    assert len(table) == len(re.findall(r"^    \[SG_REFUSE_[A-Z_]+\] =", code, re.MULTILINE)) > 25
+    for word, status, closes in table:
+        assert re.search(r"^\| `%s` \| %s \| .* \| %s \|$" % (word, status, "yes" if closes == "true" else "no"), document, re.MULTILINE), word

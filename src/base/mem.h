@@ -22,6 +22,18 @@ void sg_wipe(void *p, size_t n);
 
 #define SG_NEW(type) ((type *)sg_calloc(1, sizeof(type)))
 
+/* Is this a build that watches every piece of memory? Then none is kept for reuse. */
+#if defined(__SANITIZE_ADDRESS__)
+#define SG_SANITIZED 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define SG_SANITIZED 1
+#endif
+#endif
+#ifndef SG_SANITIZED
+#define SG_SANITIZED 0
+#endif
+
 /* An arena: many small pieces, freed at once. One thread. Pieces are aligned for any type. */
 typedef struct sg_arena sg_arena_t;
 

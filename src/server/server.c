@@ -248,6 +248,7 @@ sg_server_t *sg_server_new(const sg_server_setup_t *setup, sg_why_t *why)
     s->handler_arg = setup->handler_arg;
     sg_list_init(&s->clients);
     sg_list_init(&s->lingerers);
+    sg_list_init(&s->spares);
     s->memory_bytes = connection_memory(&s->config->server);
     s->daemon = daemon_start(s, &s->config->server);
     if (!s->daemon) {
@@ -287,6 +288,14 @@ size_t sg_server_connections(const sg_server_t *s)
     return s->client_count;
 }
 
+/* Behind the requests that ended in this turn. */
+static void server_dead(void *arg)
+{
+    sg_server_t *s = arg;
+    sg_spares_free(s);
+    sg_free(s);
+}
+
 void sg_server_free(sg_server_t *s)
 {
     if (!s)
@@ -309,5 +318,5 @@ void sg_server_free(sg_server_t *s)
     sg_lingerers_free(s);
     sg_config_unref(s->config);
     sg_free(s->listeners);
-    sg_free(s);
+    sg_defer_free(s->loop, &s->dead, server_dead, s);
 }

@@ -48,7 +48,8 @@ typedef struct sg_client {
 typedef struct sg_live {
     uint32_t magic;
     sg_request_t rq; /* the public part */
-    sg_client_t *client;
+    sg_server_t *server;
+    sg_client_t *client; /* gone before this when the connection ends */
     sg_phase_t phase;
     bool admitted, suspended, cut, close;
     bool calling; /* the library is in its call of us: it learns from what we return */
@@ -60,6 +61,7 @@ typedef struct sg_live {
     int tunnel_fd;
     sg_watch_t tunnel_watch;
     sg_task_t dead;
+    sg_link_t spare; /* server->spares, once dead */
 } sg_live_t;
 
 typedef struct {
@@ -86,6 +88,9 @@ struct sg_server {
     sg_listener_t *listeners;
     size_t listener_count;
     sg_link_t clients, lingerers;
+    sg_link_t spares; /* memory of ended requests */
+    size_t spare_count;
+    sg_task_t dead;
     size_t client_count;
     sg_client_t *arriving; /* handed to libmicrohttpd right now */
 };
@@ -95,6 +100,7 @@ enum MHD_Result sg_request_handle(sg_server_t *s, struct MHD_Connection *c, cons
                                   const char *version, const char *data, size_t *size, void **state);
 void sg_request_completed(sg_live_t *live, enum MHD_RequestTerminationCode how);
 void sg_request_client_gone(sg_live_t *live);
+void sg_spares_free(sg_server_t *s);
 /* Let libmicrohttpd go on with a suspended connection; safe when it is not suspended. */
 void sg_live_resume(sg_live_t *live);
 void sg_live_suspend(sg_live_t *live);

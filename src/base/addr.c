@@ -49,10 +49,24 @@ sg_err_t sg_addr_parse(sg_str_t s, sg_addr_t *out)
     return SG_OK;
 }
 
+/* Several times in each request: inet_ntop goes through printf. */
+static void v4_text(const uint8_t b[4], char *out)
+{
+    for (size_t i = 0; i < 4; i++) {
+        if (b[i] >= 100)
+            *out++ = (char)('0' + b[i] / 100);
+        if (b[i] >= 10)
+            *out++ = (char)('0' + b[i] / 10 % 10);
+        *out++ = (char)('0' + b[i] % 10);
+        *out++ = i < 3 ? '.' : '\0';
+    }
+}
+
 void sg_addr_text(const sg_addr_t *a, char out[SG_ADDR_TEXT])
 {
-    bool v4 = sg_addr_is_v4(a);
-    if (!inet_ntop(v4 ? AF_INET : AF_INET6, v4 ? a->b + 12 : a->b, out, SG_ADDR_TEXT))
+    if (sg_addr_is_v4(a))
+        v4_text(a->b + 12, out);
+    else if (!inet_ntop(AF_INET6, a->b, out, SG_ADDR_TEXT))
         out[0] = '\0';
 }
 

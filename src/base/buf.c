@@ -35,7 +35,7 @@ static bool reserve(sg_buf_t *b, size_t n)
     if (b->start && b->size - len >= n && b->start >= len) {    /* moving is cheaper than growing */
         memmove(b->data, b->data + b->start, len);
     } else {
-        size_t size = b->size ? b->size : 256;
+        size_t size = b->size ? b->size : 512; /* one message's head, mostly */
         while (size - len < n)
             size *= 2;
         char *data = sg_malloc(size);
@@ -50,27 +50,12 @@ static bool reserve(sg_buf_t *b, size_t n)
     return true;
 }
 
-void sg_buf_add(sg_buf_t *b, const void *p, size_t n)
+void sg_buf_grow_add(sg_buf_t *b, const void *p, size_t n)
 {
-    if (n == 0 || !reserve(b, n))
+    if (!reserve(b, n))
         return;
     memcpy(b->data + b->end, p, n);
     b->end += n;
-}
-
-void sg_buf_str_add(sg_buf_t *b, sg_str_t s)
-{
-    sg_buf_add(b, s.p, s.n);
-}
-
-void sg_buf_z(sg_buf_t *b, const char *z)
-{
-    sg_buf_add(b, z, strlen(z));
-}
-
-void sg_buf_char(sg_buf_t *b, char c)
-{
-    sg_buf_add(b, &c, 1);
 }
 
 void sg_buf_u64(sg_buf_t *b, uint64_t v)

@@ -31,10 +31,10 @@ static inline sg_str_t sg_buf_str(const sg_buf_t *b)
 
 /* Appends write all or nothing. Past the cap nothing is written and `failed` is set, so a
  * series of appends can be checked once at its end. */
-void sg_buf_add(sg_buf_t *b, const void *p, size_t n);
-void sg_buf_str_add(sg_buf_t *b, sg_str_t s);
-void sg_buf_z(sg_buf_t *b, const char *z);
-void sg_buf_char(sg_buf_t *b, char c);
+static inline void sg_buf_add(sg_buf_t *b, const void *p, size_t n);
+static inline void sg_buf_str_add(sg_buf_t *b, sg_str_t s);
+static inline void sg_buf_z(sg_buf_t *b, const char *z);
+static inline void sg_buf_char(sg_buf_t *b, char c);
 void sg_buf_u64(sg_buf_t *b, uint64_t v);
 void sg_buf_i64(sg_buf_t *b, int64_t v);
 void sg_buf_printf(sg_buf_t *b, const char *fmt, ...) SG_PRINTF(2, 3);
@@ -46,5 +46,44 @@ char *sg_buf_room(sg_buf_t *b, size_t want, size_t *got);
 void sg_buf_added(sg_buf_t *b, size_t n);
 /* Drop n bytes from the front. */
 void sg_buf_consume(sg_buf_t *b, size_t n);
+
+/* --- appends that fit, in line ------------------------------------------------------------------------- */
+
+void sg_buf_grow_add(sg_buf_t *b, const void *p, size_t n);
+
+static inline bool sg_buf_fits(const sg_buf_t *b, size_t n)
+{
+    return b->size - b->end >= n && b->cap - sg_buf_len(b) >= n;
+}
+
+static inline void sg_buf_add(sg_buf_t *b, const void *p, size_t n)
+{
+    if (n == 0)
+        return;
+    if (!sg_buf_fits(b, n)) {
+        sg_buf_grow_add(b, p, n);
+        return;
+    }
+    memcpy(b->data + b->end, p, n);
+    b->end += n;
+}
+
+static inline void sg_buf_str_add(sg_buf_t *b, sg_str_t s)
+{
+    sg_buf_add(b, s.p, s.n);
+}
+
+static inline void sg_buf_z(sg_buf_t *b, const char *z)
+{
+    sg_buf_add(b, z, strlen(z));
+}
+
+static inline void sg_buf_char(sg_buf_t *b, char c)
+{
+    if (sg_buf_fits(b, 1))
+        b->data[b->end++] = c;
+    else
+        sg_buf_grow_add(b, &c, 1);
+}
 
 #endif

@@ -173,17 +173,39 @@ sg_str_t sg_arena_str(sg_arena_t *a, sg_str_t s)
     return (sg_str_t){sg_arena_strndup(a, s), s.n};
 }
 
+/* Into what the current block still has; only a text that does not fit is made twice. */
 sg_str_t sg_arena_printf(sg_arena_t *a, const char *fmt, ...)
 {
+    block_t *b = a->current;
+    size_t room = b->size - b->used;
+    char *z = b->data + b->used;
     va_list ap, again;
     va_start(ap, fmt);
     va_copy(again, ap);
-    int n = vsnprintf(NULL, 0, fmt, ap);
+    int n = vsnprintf(z, room, fmt, ap);
     va_end(ap);
     if (n < 0)
         out_of_memory();
-    char *z = sg_arena_alloc(a, (size_t)n + 1);
-    (void)vsnprintf(z, (size_t)n + 1, fmt, again);
+    if ((size_t)n < room) {
+        b->used += (size_t)n + 1;
+    } else {
+        z = sg_arena_alloc(a, (size_t)n + 1);
+        (void)vsnprintf(z, (size_t)n + 1, fmt, again);
+    }
     va_end(again);
     return (sg_str_t){z, (size_t)n};
+}
+
+sg_str_t sg_arena_join(sg_arena_t *a, sg_str_t first, sg_str_t between, sg_str_t last)
+{
+    size_t n = first.n + between.n + last.n;
+    char *z = sg_arena_alloc(a, n + 1), *to = z;
+    const sg_str_t parts[] = {first, between, last};
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
+        if (parts[i].n)
+            memcpy(to, parts[i].p, parts[i].n);
+        to += parts[i].n;
+    }
+    *to = '\0';
+    return (sg_str_t){z, n};
 }

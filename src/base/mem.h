@@ -45,6 +45,7 @@ void *sg_arena_calloc(sg_arena_t *a, size_t n);
 char *sg_arena_strndup(sg_arena_t *a, sg_str_t s);       /* NUL-terminated */
 sg_str_t sg_arena_str(sg_arena_t *a, sg_str_t s);        /* copy as a view (also NUL-terminated) */
 sg_str_t sg_arena_printf(sg_arena_t *a, const char *fmt, ...) SG_PRINTF(2, 3);
+sg_str_t sg_arena_join(sg_arena_t *a, sg_str_t first, sg_str_t between, sg_str_t last);
 
 #define SG_ARENA_NEW(arena, type) ((type *)sg_arena_calloc((arena), sizeof(type)))
 

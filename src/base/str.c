@@ -1,11 +1,9 @@
 #include "base/str.h"
 
-bool sg_str_ieq(sg_str_t a, sg_str_t b)
+bool sg_bytes_ieq(const char *a, const char *b, size_t n)
 {
-    if (a.n != b.n)
-        return false;
-    for (size_t i = 0; i < a.n; i++)
-        if (sg_ascii_lower(a.p[i]) != sg_ascii_lower(b.p[i]))
+    for (size_t i = 0; i < n; i++)
+        if (sg_ascii_lower(a[i]) != sg_ascii_lower(b[i]))
             return false;
     return true;
 }

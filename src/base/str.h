@@ -35,7 +35,7 @@ static inline bool sg_str_eq(sg_str_t a, sg_str_t b)
 }
 
 /* ASCII letters compare without case; no locale. */
-bool sg_str_ieq(sg_str_t a, sg_str_t b);
+static inline bool sg_str_ieq(sg_str_t a, sg_str_t b);
 bool sg_str_starts(sg_str_t s, sg_str_t prefix);
 bool sg_str_ends(sg_str_t s, sg_str_t suffix);
 
@@ -61,5 +61,13 @@ static inline bool sg_ascii_digit(char c)
 
 /* 0..15, or -1. */
 int sg_hex_digit(char c);
+
+bool sg_bytes_ieq(const char *a, const char *b, size_t n);
+
+/* Most names that are compared differ in length. */
+static inline bool sg_str_ieq(sg_str_t a, sg_str_t b)
+{
+    return a.n == b.n && sg_bytes_ieq(a.p, b.p, a.n);
+}
 
 #endif

@@ -53,28 +53,28 @@ static void write_state(sg_buf_t *out, const sg_limit_t *l, const sg_limit_resul
         sg_sf_param_int(out, "t", whole_seconds(r->more_us));
 }
 
-static void add_text(sg_fields_t *out, sg_arena_t *arena, sg_str_t name, const sg_buf_t *text)
+/* `text` becomes a field, and is empty again. */
+static void add_text(sg_fields_t *out, sg_arena_t *arena, sg_str_t name, sg_buf_t *text)
 {
     if (sg_buf_len(text) && !text->failed)
         sg_fields_add(out, arena, name, sg_arena_str(arena, sg_buf_str(text)));
+    sg_buf_clear(text);
 }
 
 static void add_draft(const sg_limit_t *const *limits, const sg_verdict_t *v, sg_arena_t *arena,
                       sg_fields_t *out)
 {
-    sg_buf_t policy, state;
-    sg_buf_init(&policy, FIELD_MAX);
-    sg_buf_init(&state, FIELD_MAX);
-    for (size_t i = 0; i < v->count; i++) {
-        if (!is_shown(limits[i]))
-            continue;
-        write_policy(&policy, limits[i]);
-        write_state(&state, limits[i], &v->at[i]);
-    }
-    add_text(out, arena, SG_STR("RateLimit-Policy"), &policy);
-    add_text(out, arena, SG_STR("RateLimit"), &state);
-    sg_buf_deinit(&policy);
-    sg_buf_deinit(&state);
+    sg_buf_t text;
+    sg_buf_init(&text, FIELD_MAX);
+    for (size_t i = 0; i < v->count; i++)
+        if (is_shown(limits[i]))
+            write_policy(&text, limits[i]);
+    add_text(out, arena, SG_STR("RateLimit-Policy"), &text);
+    for (size_t i = 0; i < v->count; i++)
+        if (is_shown(limits[i]))
+            write_state(&text, limits[i], &v->at[i]);
+    add_text(out, arena, SG_STR("RateLimit"), &text);
+    sg_buf_deinit(&text);
 }
 
 /* --- legacy dialect --------------------------------------------------------------------------- */

@@ -193,9 +193,24 @@ static void remove_all_named(sg_fields_t *fs, const char *const *keep)
         remove_named(fs, &counts, connection->value, keep);
 }
 
+/* Does Connection name anything that does not go anyway? Mostly it says "keep-alive". */
+static bool names_others(const sg_fields_t *fs)
+{
+    SG_FIELDS_EACH(f, fs) {
+        sg_str_t rest = f->value, member;
+        if (!sg_str_ieq(f->name, SG_STR("Connection")))
+            continue;
+        while (sg_list_next(&rest, &member)) {
+            if (!sg_field_is_hop_by_hop(member))
+                return true;
+        }
+    }
+    return false;
+}
+
 void sg_fields_strip_hops(sg_fields_t *fs, const char *const *keep)
 {
-    if (sg_fields_get(fs, SG_STR("Connection")))
+    if (names_others(fs))
         remove_all_named(fs, keep);
     size_t kept = 0;
     for (size_t i = 0; i < fs->count; i++) {

@@ -3,13 +3,20 @@
 
 void sg_sf_string(sg_buf_t *out, sg_str_t s)
 {
+    size_t plain = 0; /* first byte that is not written yet */
     sg_buf_char(out, '"');
     for (size_t i = 0; i < s.n; i++) {
         char c = s.p[i];
-        if (c == '"' || c == '\\')
+        bool printable = c >= 0x20 && c <= 0x7e;
+        if (printable && c != '"' && c != '\\')
+            continue;
+        sg_buf_add(out, s.p + plain, i - plain);
+        if (printable)
             sg_buf_char(out, '\\');
-        sg_buf_char(out, c >= 0x20 && c <= 0x7e ? c : '?');
+        sg_buf_char(out, printable ? c : '?');
+        plain = i + 1;
     }
+    sg_buf_add(out, s.p + plain, s.n - plain);
     sg_buf_char(out, '"');
 }
 

@@ -1,33 +1,41 @@
 /* forward.c - the request's head as the upstream gets it. RFC 9110 section 7.6, RFC 9112 section 3.2. */
-#include <stdio.h>
-
 #include "proxy/exchange.h"
 
 /* Fields that the gateway says itself. What a client writes under these names, or under their `_` twins,
  * never passes as it came. */
-static const char *const own_fields[] = {"Host",
-                                         "Content-Length",
-                                         "Transfer-Encoding",
-                                         "Expect",
-                                         "X-Forwarded-For",
-                                         "X-Forwarded-Proto",
-                                         "X-Forwarded-Host",
-                                         "X-Request-Id",
-                                         "traceparent",
-                                         "Via",
-                                         NULL};
+static const sg_str_t own_fields[] = {
+    SG_STR("Host"),
+    SG_STR("Content-Length"),
+    SG_STR("Transfer-Encoding"),
+    SG_STR("Expect"),
+    SG_STR("X-Forwarded-For"),
+    SG_STR("X-Forwarded-Proto"),
+    SG_STR("X-Forwarded-Host"),
+    SG_STR("X-Request-Id"),
+    SG_STR("traceparent"),
+    SG_STR("Via"),
+};
+enum { OWN_FIELDS = sizeof own_fields / sizeof own_fields[0] };
 
 static void add(sg_exchange_t *ex, sg_fields_t *fs, const char *name, sg_str_t value)
 {
     sg_fields_add(fs, ex->rq->arena, sg_str(name), value);
 }
 
+static bool is_own(sg_str_t name)
+{
+    for (size_t i = 0; i < OWN_FIELDS; i++)
+        if (sg_str_ieq(name, own_fields[i]))
+            return true;
+    return false;
+}
+
 static bool is_twin(const sg_exchange_t *ex, sg_str_t name)
 {
     if (!memchr(name.p, '_', name.n))
         return false;
-    for (const char *const *own = own_fields; *own; own++)
-        if (sg_field_is_underscore_twin(name, sg_str(*own)))
+    for (size_t i = 0; i < OWN_FIELDS; i++)
+        if (sg_field_is_underscore_twin(name, own_fields[i]))
             return true;
     const sg_field_edit_t *edit = &ex->match.route->request_fields;
     for (size_t i = 0; i < edit->set_count; i++)
@@ -41,30 +49,20 @@ static bool is_twin(const sg_exchange_t *ex, sg_str_t name)
     return false;
 }
 
-static void drop_twins(sg_exchange_t *ex, sg_fields_t *fs)
-{
-    size_t kept = 0;
-    for (size_t i = 0; i < fs->count; i++)
-        if (!is_twin(ex, fs->at[i].name))
-            fs->at[kept++] = fs->at[i];
-    fs->count = kept;
-}
-
 /* All values of a field, joined in order; empty when there is none. */
 static sg_str_t joined(sg_exchange_t *ex, const sg_fields_t *fs, const char *name)
 {
     sg_str_t all = {NULL, 0};
     SG_FIELDS_EACH(f, fs)
     if (sg_str_ieq(f->name, sg_str(name)))
-        all = all.n ? sg_arena_printf(ex->rq->arena, "%.*s, %.*s", SG_STR_ARG(all), SG_STR_ARG(f->value))
-                    : f->value;
+        all = all.n ? sg_arena_join(ex->rq->arena, all, SG_STR(", "), f->value) : f->value;
     return all;
 }
 
 /* "chain, last": what a trusted peer told goes on, anything else begins anew. */
 static sg_str_t chained(sg_exchange_t *ex, sg_str_t chain, const char *last)
 {
-    return chain.n ? sg_arena_printf(ex->rq->arena, "%.*s, %s", SG_STR_ARG(chain), last)
+    return chain.n ? sg_arena_join(ex->rq->arena, chain, SG_STR(", "), sg_str(last))
                    : sg_arena_str(ex->rq->arena, sg_str(last));
 }
 
@@ -86,9 +84,9 @@ static void add_forwarded(sg_exchange_t *ex, sg_fields_t *fs)
 
 static void add_own(sg_exchange_t *ex, sg_fields_t *fs)
 {
-    char version[16], trace[SG_TRACEPARENT_BYTES];
+    const char *version = ex->rq->version_minor ? "1.1 slotgate" : "1.0 slotgate";
+    char trace[SG_TRACEPARENT_BYTES];
     sg_trace_text(&ex->trace, trace);
-    (void)snprintf(version, sizeof version, "1.%u slotgate", ex->rq->version_minor);
     add_forwarded(ex, fs);
     if (sg_tunnel_asked(ex->rq)) {
         add(ex, fs, "Connection", SG_STR("Upgrade"));
@@ -139,32 +137,27 @@ static sg_str_t target_text(sg_exchange_t *ex, sg_str_t query, bool has_query)
     sg_str_t path = sg_route_path(ex->match.route, &ex->match, &ex->target, ex->rq->arena);
     if (!has_query)
         return path;
-    return sg_arena_printf(ex->rq->arena, "%.*s?%.*s", SG_STR_ARG(path), SG_STR_ARG(query));
+    return sg_arena_join(ex->rq->arena, path, SG_STR("?"), query);
 }
 
 /* A copy of the client's fields, without those that the gateway writes itself. */
 static void copy_fields(sg_exchange_t *ex, sg_fields_t *fs)
 {
     SG_FIELDS_EACH(f, &ex->rq->fields)
-    sg_fields_add(fs, ex->rq->arena, f->name, f->value);
-    sg_fields_strip_hops(fs, own_fields);
-    for (const char *const *name = own_fields; *name; name++)
-        sg_fields_remove(fs, sg_str(*name));
-    drop_twins(ex, fs);
+    if (!is_own(f->name) && !is_twin(ex, f->name))
+        sg_fields_add(fs, ex->rq->arena, f->name, f->value);
+    sg_fields_strip_hops(fs, NULL);
 }
 
 void sg_forward_head(sg_exchange_t *ex, const sg_target_conf_t *target, sg_buf_t *out)
 {
-    sg_fields_t fs = {0}, all = {0};
+    sg_fields_t fs = {0};
     sg_str_t query = ex->target.query;
     bool has_query = ex->target.has_query;
+    add(ex, &fs, "Host", target_host(ex, target));
     copy_fields(ex, &fs);
     sg_identity_strip(&ex->config->identity, ex->rq->arena, &fs, &query, &has_query);
     add_own(ex, &fs);
     sg_exchange_edit_fields(ex, &fs, &ex->match.route->request_fields);
-    if (!sg_fields_get(&fs, SG_STR("Host")))
-        add(ex, &all, "Host", target_host(ex, target));
-    SG_FIELDS_EACH(f, &fs)
-    sg_fields_add(&all, ex->rq->arena, f->name, f->value);
-    sg_head_write(out, ex->rq->method, target_text(ex, query, has_query), &all);
+    sg_head_write(out, ex->rq->method, target_text(ex, query, has_query), &fs);
 }

@@ -1,9 +1,6 @@
 /* script.c - see script.h; the protocol is at the top of lua/head.lua. */
 #include "store/script.h"
 
-#include <inttypes.h>
-#include <stdio.h>
-
 #include "base/random.h"
 
 /* Numbers of the algorithms in ARGV. */
@@ -25,7 +22,8 @@ static void add_text(sg_script_call_t *c, size_t n)
     c->text_used += n;
 }
 
-static void add_number(sg_script_call_t *c, int64_t v)
+/* Write v in decimal at `at`; returns how long it is. */
+static size_t put_number(char *at, int64_t v)
 {
     char digits[24], *end = digits + sizeof(digits), *p = end;
     uint64_t left = v < 0 ? (uint64_t)-v : (uint64_t)v;
@@ -36,20 +34,28 @@ static void add_number(sg_script_call_t *c, int64_t v)
     } while (left);
     if (v < 0)
         *--p = '-';
-    memcpy(c->text + c->text_used, p, (size_t)(end - p));
-    add_text(c, (size_t)(end - p));
+    memcpy(at, p, (size_t)(end - p));
+    return (size_t)(end - p);
+}
+
+static void add_number(sg_script_call_t *c, int64_t v)
+{
+    add_text(c, put_number(c->text + c->text_used, v));
 }
 
 /* The numbers of a refill as the script stores them. */
 static void add_rule(sg_script_call_t *c, const sg_limit_t *l)
 {
-    char *at = c->text + c->text_used;
-    size_t room = sizeof(c->text) - c->text_used;
-    int n = l->algo == SG_ALGO_GCRA
-                ? snprintf(at, room, "%" PRId64 "/%" PRId64, l->rate_count, l->rate_us)
-                : snprintf(at, room, "%" PRId64 "/%" PRId64 "/%" PRId64, l->limit, l->rate_count, l->rate_us);
+    char *begin = c->text + c->text_used, *at = begin;
 
-    add_text(c, (size_t)n);
+    if (l->algo != SG_ALGO_GCRA) {
+        at += put_number(at, l->limit);
+        *at++ = '/';
+    }
+    at += put_number(at, l->rate_count);
+    *at++ = '/';
+    at += put_number(at, l->rate_us);
+    add_text(c, (size_t)(at - begin));
 }
 
 static void add_group(sg_script_call_t *c, const sg_limit_t *l, int64_t bucket, int64_t ttl_ms)

@@ -121,12 +121,21 @@ static void json_control(sg_buf_t *b, unsigned char c)
     }
 }
 
+static bool is_plain(unsigned char c)
+{
+    return c >= 0x20 && c < 0x7f && c != '"' && c != '\\';
+}
+
 void sg_buf_json(sg_buf_t *b, sg_str_t s)
 {
     const unsigned char *p = (const unsigned char *)s.p;
     size_t i = 0, plain = 0;
     sg_buf_char(b, '"');
     while (i < s.n) {
+        if (is_plain(p[i])) {
+            i++;
+            continue;
+        }
         size_t len = utf8_len(p + i, s.n - i);
         bool special = len == 0 || p[i] < 0x20 || p[i] == 0x7f || p[i] == '"' || p[i] == '\\';
         if (!special) {

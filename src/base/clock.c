@@ -1,6 +1,6 @@
 #include "base/clock.h"
 
-#include <stdio.h>
+#include <string.h>
 #include <time.h>
 
 static int64_t read_us(clockid_t id)
@@ -20,6 +20,12 @@ int64_t sg_clock_wall_us(void)
     return read_us(CLOCK_REALTIME);
 }
 
+static void put_digits(char *at, size_t width, int v)
+{
+    for (; width > 0; v /= 10)
+        at[--width] = (char)('0' + v % 10);
+}
+
 void sg_clock_rfc3339(int64_t wall_us, char out[SG_RFC3339_BYTES])
 {
     time_t s = (time_t)(wall_us / 1000000);
@@ -29,8 +35,12 @@ void sg_clock_rfc3339(int64_t wall_us, char out[SG_RFC3339_BYTES])
         (void)gmtime_r(&s, &tm);
         wall_us = 0;
     }
-    char text[64];
-    (void)snprintf(text, sizeof text, "%04d-%02d-%02dT%02d:%02d:%02d.%06dZ", tm.tm_year + 1900, tm.tm_mon + 1,
-                   tm.tm_mday, tm.tm_hour, tm.tm_min, tm.tm_sec, (int)(wall_us % 1000000));
-    (void)snprintf(out, SG_RFC3339_BYTES, "%.*s", SG_RFC3339_BYTES - 1, text);
+    memcpy(out, "0000-00-00T00:00:00.000000Z", SG_RFC3339_BYTES);
+    put_digits(out, 4, tm.tm_year + 1900);
+    put_digits(out + 5, 2, tm.tm_mon + 1);
+    put_digits(out + 8, 2, tm.tm_mday);
+    put_digits(out + 11, 2, tm.tm_hour);
+    put_digits(out + 14, 2, tm.tm_min);
+    put_digits(out + 17, 2, tm.tm_sec);
+    put_digits(out + 20, 6, (int)(wall_us % 1000000));
 }

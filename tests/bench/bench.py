@@ -18,7 +18,7 @@ DEFAULT_ROUNDS = 5
 def parse(argv):
     p = argparse.ArgumentParser(prog="run.sh", add_help=True)
     p.add_argument("what", nargs="*", default=[], help="compare (default), routes or memory; then the number of rounds")
-    p.add_argument("--only", default="", help="names of the first column, separated by commas")
+    p.add_argument("--only", action="append", default=[], metavar="NAME", help="a name of the first column; several times")
     p.add_argument("--seconds", type=float, default=5)
     p.add_argument("--connections", type=int, default=64)
     p.add_argument("--build", action="append", default=[], metavar="NAME=PROGRAM", help="a build of slotgate to compare")
@@ -50,11 +50,11 @@ def measure_all(run, contenders, rounds, load):
 
 def compare(run, a):
     contenders = peers.comparison(a.builds)
-    wanted = [n for n in a.only.split(",") if n]
-    unknown = [n for n in wanted if not any(c.kind == n for c in contenders)]
+    known = list(dict.fromkeys(c.kind for c in contenders))
+    unknown = [n for n in a.only if n not in known]
     if unknown:
-        sys.exit("run.sh: unknown name %s; known: %s" % (unknown[0], " ".join(c.kind for c in contenders)))
-    contenders = [c for c in contenders if not wanted or c.kind in wanted]
+        sys.exit("run.sh: unknown name %s; known: %s" % (unknown[0], "; ".join(known)))
+    contenders = [c for c in contenders if not a.only or c.kind in a.only]
     results = measure_all(run, contenders, a.rounds, ["keys", str(peers.KEYS)])
     table.show_comparison(results)
 

@@ -1,5 +1,6 @@
 """Processes, processor time, memory: what the operating system knows about a measurement."""
 import collections
+import contextlib
 import glob
 import os
 import re
@@ -69,7 +70,12 @@ def machine_busy_us():
 
 
 def can_raise_priority():
-    return subprocess.run(["nice", "-n", "-15", "true"], stderr=subprocess.PIPE, check=False).stderr == b""
+    """All that is measured gets the same priority, above the rest of the machine's work."""
+    if subprocess.run(["nice", "-n", "-15", "true"], stderr=subprocess.PIPE, check=False).stderr:
+        return False
+    with contextlib.suppress(OSError), open("/proc/self/autogroup", "w", encoding="ascii") as f:
+        f.write("-15")      # where sessions share the processor first, and their processes only then
+    return True
 
 
 def filled(name, values):

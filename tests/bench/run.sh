@@ -6,7 +6,8 @@
 #   run.sh routes [ROUNDS]       CPU of a request with 10 and with 1000 routes
 #   run.sh memory                resident memory of idle connections, and of identities in the memory store
 #
-# More options: --only NAME,NAME  --seconds N  --connections N  --build NAME=PROGRAM (several: compares builds of slotgate)
+# More options: --seconds N  --connections N  --only NAME (a row of the table; several times)
+#               --build NAME=PROGRAM (several times: compares builds of slotgate)
 # SLOTGATE is the program to measure (default: the one of _build/).
 set -eu
 
@@ -36,4 +37,4 @@ if [ ! -x "$SLOTGATE" ]; then
     exit 1
 fi
 export SLOTGATE PATH
-exec python3 -B "$here/bench.py" "$@"
+exec setsid -w python3 -B "$here/bench.py" "$@"

@@ -188,8 +188,8 @@ static void peek(sg_explain_t *x, const sg_check_t *check)
     sg_store_t *store = sg_store_new(w.loop, x->config, memory, NULL);
     sg_ticket_t *ticket = NULL;
     bool now = sg_store_check(store, check, &x->answer, &ticket, on_answer, &w);
-    while (!now && !w.done)
-        sg_loop_turn(w.loop, 100000);
+    for (int64_t wait_us = 0; !now && !w.done; wait_us = 100000) /* the first turn sends what was asked */
+        sg_loop_turn(w.loop, wait_us);
     if (x->answer.source != SG_FROM_STORE) {
         sg_store_status_t status;
         sg_store_status(store, &status);

@@ -23,8 +23,8 @@ static int reset(sg_session_t *s)
 {
     result_t r = {0};
     sg_store_reset(s->store, s->tenant->tag.text, on_reset, &r);
-    while (!r.done)
-        sg_loop_turn(s->loop, 100000);
+    for (int64_t wait_us = 0; !r.done; wait_us = 100000) /* the first turn sends what was asked */
+        sg_loop_turn(s->loop, wait_us);
     if (r.error[0]) {
         fprintf(stderr, "slotgate reset: %s (%zu counters were forgotten before)\n", r.error, r.keys);
         return SG_EXIT_FOUND;

@@ -12,7 +12,7 @@ typedef struct {
     const sg_limit_t *limits[SG_LIMITS_MAX];
     sg_check_t check;
     sg_answer_t answer;
-    bool done;
+    bool done, headed;
     json_t *list;               /* NULL: a table for people */
 } usage_t;
 
@@ -28,6 +28,16 @@ static void on_answer(void *arg, const sg_answer_t *answer)
 static int64_t whole_s(int64_t us)
 {
     return us / 1000000 + (us % 1000000 > 0);
+}
+
+static void print_head(usage_t *u)
+{
+    const sg_tenant_t *t = u->session->tenant;
+    if (u->headed)
+        return;
+    u->headed = true;
+    printf("tenant %s%s%s\n", t->name, t->plan ? ", plan " : "", t->plan ? t->plan : "");
+    printf("%-28s %-16s %16s %16s %12s\n", "LIMIT", "KEY", "REMAINING", "OF", "RESET");
 }
 
 static void print_limit(const usage_t *u, const sg_limit_t *l, const sg_limit_result_t *r)
@@ -55,10 +65,13 @@ static bool ask(usage_t *u)
     sg_ticket_t *ticket = NULL;
     sg_session_t *s = u->session;
     u->done = sg_store_check(s->store, &u->check, &u->answer, &ticket, on_answer, u);
-    while (!u->done)
-        sg_loop_turn(s->loop, 100000);
+    /* The question goes out at the end of a turn: the first one does not wait, the deadline runs already. */
+    for (int64_t wait_us = 0; !u->done; wait_us = 100000)
+        sg_loop_turn(s->loop, wait_us);
     if (u->answer.source != SG_FROM_STORE)
         return false;
+    if (!u->list)
+        print_head(u);
     for (size_t i = 0; i < u->check.count; i++) {
         if (u->list)
             add_limit(u, u->limits[i], &u->answer.verdict.at[i]);
@@ -109,6 +122,8 @@ static int finish(usage_t *u, bool ok)
         (void)json_dumpf(o, stdout, JSON_COMPACT);
         putchar('\n');
         json_decref(o);
+    } else {
+        print_head(u);
     }
     json_decref(u->list);
     return ok ? SG_EXIT_OK : SG_EXIT_FOUND;
@@ -120,11 +135,6 @@ static int show(sg_session_t *s)
     usage_t u = {.session = s, .list = s->json ? json_array() : NULL};
     u.check = (sg_check_t){.limits = u.limits, .lease = "usage", .on_failure = SG_FAIL_CLOSED};
     u.check.scope = (sg_key_scope_t){c->key_prefix, c->key_version, s->tenant->tag.text, NULL, ""};
-    if (!s->json) {
-        printf("tenant %s%s%s\n", s->tenant->name, s->tenant->plan ? ", plan " : "",
-               s->tenant->plan ? s->tenant->plan : "");
-        printf("%-28s %-16s %16s %16s %12s\n", "LIMIT", "KEY", "REMAINING", "OF", "RESET");
-    }
     return finish(&u, ask_all(&u));
 }
 

@@ -101,6 +101,28 @@ def anchors(path):
     return {re.sub(r"[^\w\- ]", "", h.lower()).replace(" ", "-") for h in heads}
 
 
+def sources():
+    return "".join(p.read_text() for p in sorted((ROOT / "src").glob("**/*.[ch]")))
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=name_of)
+def test_named_files_exist(path):
+    named = re.findall(r"`((?:src|tests|lua|docs|etc|systemd)/[\w./-]+)`", path.read_text())
+    assert [n for n in named if not re.search(r"[A-Z]", n) and not (ROOT / n).exists()] == []
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=name_of)
+def test_named_functions_exist(path):
+    code = sources()
+    assert [n for n in set(re.findall(r"\bsg_[a-z0-9_]+\b", path.read_text())) if n not in code] == []
+
+
+def test_architecture_names_every_room():
+    order = re.search(r'split\("([a-z ]+)", rooms', (ROOT / "tests" / "lint" / "layers.sh").read_text()).group(1).split()
+    rooms = re.findall(r"^\| `([a-z]+)/` \|", (ROOT / "docs" / "architecture.md").read_text(), re.MULTILINE)
+    assert rooms == order
+
+
 def metric_names():
     names = set(re.findall(r'"(slotgate_\w+|process_\w+)"', (ROOT / "src" / "metrics" / "metrics.def").read_text()))
     assert "slotgate_http_requests_total" in names

@@ -131,6 +131,24 @@ def test_usage_for_people(gateway, upstream, redis):
     assert run("reset", g, "acme").stdout == "5 counters of acme forgotten\n"
 
 
+def test_usage_within_a_short_timeout(gateway, upstream, redis):
+    """The question is sent at once: it does not spend its deadline waiting."""
+    g = gateway(config(upstream, redis))
+    g.write_config(config(upstream, redis).replace("timeout: 2s", "timeout: 90ms"))
+    assert asked(g, "key-one", 2) == [200] * 2
+    until("usage is shown", lambda: run("usage", g, "acme").returncode == 0)
+
+
+def test_usage_of_a_store_that_hangs_shows_nothing(gateway, upstream, redis):
+    g = gateway(config(upstream, redis))
+    redis.freeze()
+    try:
+        r = run("usage", g, "acme")
+    finally:
+        redis.thaw()
+    assert r.returncode == 1 and r.stdout == "" and r.stderr.startswith("slotgate usage: ")
+
+
 def test_a_slot_of_a_reset_tenant(gateway, upstream, redis):
     """A reset forgets slots too; the request that holds one ends as ever."""
     text = config(upstream, redis, more=", deny_cache: false").replace("algorithm: fixed_window, limit: 10, window: 366d, per: tenant",

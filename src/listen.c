@@ -21,10 +21,15 @@ static sg_err_t fail(int fd, const sg_endpoint_t *e, const char *what, sg_why_t 
     return SG_ERR_IO;
 }
 
+static const char *unix_path(const sg_endpoint_t *e)
+{
+    return ((const struct sockaddr_un *)(const void *)&e->sa)->sun_path;
+}
+
 /* A socket file that nobody listens on any more is in the way; one that answers is somebody else's. */
 static void remove_dead_socket(const sg_endpoint_t *e)
 {
-    const char *path = ((const struct sockaddr_un *)(const void *)&e->sa)->sun_path;
+    const char *path = unix_path(e);
     struct stat st;
     if (lstat(path, &st) < 0 || !S_ISSOCK(st.st_mode))
         return;
@@ -48,7 +53,12 @@ static sg_err_t open_one(const sg_endpoint_t *e, int *out, sg_why_t *why)
         return fail(fd, e, "share", why);
     if (e->sa.ss_family == AF_INET6 && setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof on) < 0)
         return fail(fd, e, "set up", why);
-    if (bind(fd, (const struct sockaddr *)&e->sa, e->len) < 0 || listen(fd, BACKLOG) < 0)
+    if (bind(fd, (const struct sockaddr *)&e->sa, e->len) < 0)
+        return fail(fd, e, "listen on", why);
+    /* Whatever the umask, owner and group may connect: a proxy in front is let in by its group. */
+    if (e->is_unix && chmod(unix_path(e), 0660) < 0)
+        return fail(fd, e, "set the mode of", why);
+    if (listen(fd, BACKLOG) < 0)
         return fail(fd, e, "listen on", why);
     *out = fd;
     return SG_OK;

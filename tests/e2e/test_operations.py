@@ -2,8 +2,10 @@
 import os
 import signal
 import socket
+import stat
 import subprocess
 
+from harness import client
 from harness.gateway import PROGRAM
 from harness.wait import until
 
@@ -40,6 +42,22 @@ def test_bound_of_all_connections(gateway):
         with g.connect() as other:
             assert other.answer("GET").status == 503
         assert only.request("GET", "/").status == 200
+
+
+def test_unix_socket_of_the_public_listener(gateway, folder):
+    path = os.path.join(folder, "public.sock")
+    config = (HELLO % ("workers: 2", "off")).replace('"127.0.0.1:0", workers: 2', '"unix:%s"' % path, 1)
+    g = gateway(config)
+    assert stat.S_IMODE(os.stat(path).st_mode) == 0o660
+    with client.Connection(None, None, unix=path) as c:
+        assert c.request("GET", "/").status == 200
+    g.kill()
+    assert os.path.exists(path)
+    again = gateway(config)
+    with client.Connection(None, None, unix=path) as c:
+        assert c.request("GET", "/").status == 200
+    assert again.stop() == 0
+    assert not os.path.exists(path)
 
 
 def start_with_stuck_reader(g):

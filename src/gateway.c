@@ -22,6 +22,7 @@ typedef struct {
     sg_loop_t *loop;
     sg_metrics_t *metrics;
     sg_config_t *config;
+    sg_tls_t *tls;    /* what server.tls names, loaded with the config; NULL: plain HTTP */
     char *load_error; /* NULL: the last load went well */
     int64_t loaded_wall_us;
     sg_memory_t *memory;
@@ -81,10 +82,15 @@ static bool same_endpoints(const sg_endpoints_t *a, const sg_endpoints_t *b)
     return same;
 }
 
+static const char *text_or_none(const char *text)
+{
+    return text ? text : "";
+}
+
 /* What was set up once stays as it is until the next start; saying so is better than seeming to obey. */
 static void warn_fixed(const sg_config_t *old, const sg_config_t *new)
 {
-    const char *fixed[4];
+    const char *fixed[6];
     size_t n = 0;
     if (!same_endpoints(&old->server.listen, &new->server.listen))
         fixed[n++] = "server.listen";
@@ -94,11 +100,15 @@ static void warn_fixed(const sg_config_t *old, const sg_config_t *new)
         fixed[n++] = "server.max_header_size";
     if (old->server.idle_timeout_us != new->server.idle_timeout_us)
         fixed[n++] = "server.idle_timeout";
+    if (!old->server.tls_certificate != !new->server.tls_certificate)
+        fixed[n++] = "server.tls";
+    if (strcmp(text_or_none(old->server.tls_client_ca), text_or_none(new->server.tls_client_ca)) != 0)
+        fixed[n++] = "server.tls.client_ca";
     for (size_t i = 0; i < n; i++)
         sg_log(SG_LOG_WARN, "config: takes effect at the next start", SG_F_STR("key", fixed[i]));
 }
 
-static void use_config(gateway_t *g, sg_config_t *fresh)
+static void use_config(gateway_t *g, sg_config_t *fresh, sg_tls_t *tls)
 {
     sg_why_t why;
     warn_fixed(g->config, fresh);
@@ -109,16 +119,19 @@ static void use_config(gateway_t *g, sg_config_t *fresh)
         sg_log(SG_LOG_ERROR, "the admin listener stays as it was", SG_F_STR("error", why.text));
     sg_store_reload(g->store, fresh);
     for (size_t i = 0; i < g->worker_count; i++)
-        sg_worker_reload(g->workers[i], fresh);
+        sg_worker_reload(g->workers[i], fresh, tls);
     sg_config_unref(g->config);
+    sg_tls_unref(g->tls);
     g->config = fresh;
+    g->tls = tls;
 }
 
 static bool reload(gateway_t *g, sg_buf_t *text)
 {
     sg_diags_t diags = {0};
     (void)sg_notify_reloading();
-    sg_config_t *fresh = sg_config_load(g->path, g->metrics, &diags);
+    sg_tls_t *tls = NULL;
+    sg_config_t *fresh = sg_tls_config_load(g->path, g->metrics, &diags, &tls);
     log_findings(&diags);
     add_findings(&diags, text);
     sg_free(g->load_error);
@@ -126,7 +139,7 @@ static bool reload(gateway_t *g, sg_buf_t *text)
     sg_diags_deinit(&diags);
     if (fresh) {
         g->loaded_wall_us = sg_clock_wall_us();
-        use_config(g, fresh);
+        use_config(g, fresh, tls);
         sg_log(SG_LOG_INFO, "config reloaded", SG_F_STR("hash", g->config->hash));
     } else {
         sg_log(SG_LOG_ERROR, "config not reloaded: the running one stays", SG_F_STR("hash", g->config->hash),
@@ -324,6 +337,7 @@ static bool start_workers(gateway_t *g, sg_why_t *why)
     for (size_t i = 0; i < n; i++) {
         g->workers[i] = sg_worker_new(&(sg_worker_setup_t){.index = (unsigned)i,
                                                            .config = g->config,
+                                                           .tls = g->tls,
                                                            .metrics = sg_metrics_block(g->metrics),
                                                            .memory = g->memory,
                                                            .upstreams = g->upstreams,
@@ -374,6 +388,7 @@ static void stop(gateway_t *g)
     sg_upstream_shared_free(g->upstreams);
     sg_memory_free(g->memory);
     sg_config_unref(g->config);
+    sg_tls_unref(g->tls);
     sg_metrics_free(g->metrics);
     sg_free(g->load_error);
     sg_free(g->workers);
@@ -383,7 +398,7 @@ static void stop(gateway_t *g)
 static bool load_first(gateway_t *g)
 {
     sg_diags_t diags = {0};
-    g->config = sg_config_load(g->path, g->metrics, &diags);
+    g->config = sg_tls_config_load(g->path, g->metrics, &diags, &g->tls);
     if (g->config) {
         sg_log_set(g->config->log.level, g->config->log.json);
         log_findings(&diags);

@@ -117,6 +117,7 @@ static void *run(void *arg)
 typedef struct {
     sg_worker_t *worker;
     sg_config_t *config;
+    sg_tls_t *tls;
 } reload_t;
 
 static void on_reload(void *arg)
@@ -131,16 +132,18 @@ static void on_reload(void *arg)
     sg_store_reload(w->store, w->config);
     sg_upstreams_reload(w->upstreams, w->config);
     sg_proxy_reload(w->proxy, w->config);
-    sg_server_reload(w->server, w->config);
+    sg_server_reload(w->server, w->config, m->tls);
+    sg_tls_unref(m->tls);
     write_report(w);
     sg_free(m);
 }
 
-void sg_worker_reload(sg_worker_t *w, sg_config_t *config)
+void sg_worker_reload(sg_worker_t *w, sg_config_t *config, sg_tls_t *tls)
 {
     reload_t *m = SG_NEW(reload_t);
     m->worker = w;
     m->config = sg_config_ref(config);
+    m->tls = sg_tls_ref(tls);
     sg_loop_post(w->loop, on_reload, m);
 }
 
@@ -198,6 +201,7 @@ static bool parts_new(sg_worker_t *w, const sg_worker_setup_t *setup, sg_why_t *
                                                 .log = setup->log});
     w->server = sg_server_new(&(sg_server_setup_t){.loop = w->loop,
                                                    .config = w->config,
+                                                   .tls = setup->tls,
                                                    .metrics = setup->metrics,
                                                    .admission = setup->admission,
                                                    .fds = setup->fds,

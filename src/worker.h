@@ -4,6 +4,7 @@
 
 #include "proxy/access_log.h"
 #include "server/admission.h"
+#include "server/tls.h"
 #include "store/store.h"
 #include "upstream/upstream.h"
 
@@ -12,6 +13,7 @@ typedef struct sg_worker sg_worker_t;
 typedef struct {
     unsigned index;
     sg_config_t *config;
+    sg_tls_t *tls; /* NULL: plain HTTP */
     sg_metrics_block_t *metrics;
     sg_memory_t *memory; /* these four are shared by all workers and outlive them */
     sg_upstream_shared_t *upstreams;
@@ -23,7 +25,7 @@ typedef struct {
 
 /* Main thread, all of these. Everything is made; the thread is started last. NULL with a sentence. */
 sg_worker_t *sg_worker_new(const sg_worker_setup_t *setup, sg_why_t *why);
-void sg_worker_reload(sg_worker_t *w, sg_config_t *config);
+void sg_worker_reload(sg_worker_t *w, sg_config_t *config, sg_tls_t *tls);
 /* Accept no more, and finish what is open. sg_worker_is_drained tells when. */
 void sg_worker_drain(sg_worker_t *w);
 /* From then on the listening sockets of a worker that drains are not touched by it. */

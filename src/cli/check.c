@@ -5,6 +5,7 @@
 #include "base/buf.h"
 #include "cli/cli.h"
 #include "config/config.h"
+#include "server/tls.h"
 
 static const char usage[] =
     "usage: slotgate check -c FILE [--print] [--json]\n       slotgate check --schema\n";
@@ -65,7 +66,8 @@ static void print_json(const sg_diags_t *d)
 static int check(const options_t *o)
 {
     sg_diags_t diags = {0};
-    sg_config_t *config = sg_config_load(o->path, NULL, &diags);
+    sg_tls_t *tls;
+    sg_config_t *config = sg_tls_config_load(o->path, NULL, &diags, &tls);
     if (o->json)
         print_json(&diags);
     else
@@ -76,6 +78,7 @@ static int check(const options_t *o)
         puts("configuration OK");
     sg_diags_deinit(&diags);
     sg_config_unref(config);
+    sg_tls_unref(tls);
     return config ? SG_EXIT_OK : SG_EXIT_CONFIG;
 }
 

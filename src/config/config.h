@@ -157,6 +157,8 @@ typedef struct {
     size_t errors;
 } sg_diags_t;
 
+/* An error in what the file names, found by another room: a certificate that cannot be used. */
+void sg_diags_add_error(sg_diags_t *d, const char *file, const char *text);
 void sg_diags_deinit(sg_diags_t *d);
 /* "file:line:column: error: text" lines. */
 void sg_diags_print(const sg_diags_t *d, FILE *out);

@@ -50,6 +50,11 @@ void sg_diag_add(sg_diags_t *d, sg_diag_level_t level, const sg_place_t *at, con
     va_end(args);
 }
 
+void sg_diags_add_error(sg_diags_t *d, const char *file, const char *text)
+{
+    sg_diag_add(d, SG_DIAG_ERROR, &(sg_place_t){.file = file}, "%s", text);
+}
+
 bool sg_diags_full(const sg_diags_t *d)
 {
     return d->count > DIAGS_MAX;

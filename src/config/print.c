@@ -120,6 +120,8 @@ static void print_tls(sg_printer_t *p, const sg_server_conf_t *s)
     sg_buf_z(&p->b, "  tls:\n");
     sg_print_text(p, 2, "certificate", s->tls_certificate);
     sg_print_text(p, 2, "key", s->tls_key);
+    if (s->tls_client_ca)
+        sg_print_text(p, 2, "client_ca", s->tls_client_ca);
 }
 
 static void print_server(sg_printer_t *p)

@@ -29,6 +29,9 @@ static const sg_key_row_t server_tls_rows[] = {
     {"certificate", READABLE, .help = "certificate chain, PEM", AT(sg_server_conf_t, tls_certificate),
      .required = true},
     {"key", READABLE, .help = "private key, PEM", AT(sg_server_conf_t, tls_key), .required = true},
+    {"client_ca", READABLE,
+     .help = "authorities, PEM, one of which must have signed the client's certificate; 403 without one",
+     AT(sg_server_conf_t, tls_client_ca)},
 };
 STATIC_SHAPE(server_tls, "the server's TLS");
 
@@ -41,8 +44,7 @@ static const sg_key_row_t server_rows[] = {
      .help = "event loops, one thread each; auto: one for every core this process may "
              "use",
      AT(sg_server_conf_t, workers), .max = 1024, .range = "1 to 1024, or auto", .fallback = "auto"},
-    {"tls", MAP(sg_shape_server_tls), .help = "TLS towards clients; absent: plain HTTP", .optional_map = true,
-     .inactive = "clients are served plain HTTP"},
+    {"tls", MAP(sg_shape_server_tls), .help = "TLS towards clients; absent: plain HTTP", .optional_map = true},
     {"trusted_proxies", OWN("list of addresses and prefixes", sg_load_trusted),
      .help = "whose X-Forwarded-For and X-Forwarded-Proto are "
              "believed",

@@ -132,7 +132,7 @@ static void head_late(void *arg)
         sg_timer_in(c->server->loop, &c->deadline, c->server->config->server.header_timeout_us, head_late, c);
         return;
     }
-    if (!c->server->config->server.tls_certificate && has_begun(c)) {
+    if (!c->tls && has_begun(c)) {
         sg_count_refused(c->server->metrics, late.word);
         sg_client_write_raw(c, &late);
     }
@@ -180,6 +180,7 @@ static void client_free(sg_client_t *c)
     sg_list_remove(&c->link);
     c->server->client_count--;
     sg_buf_deinit(&c->target);
+    sg_tls_unref(c->tls);
     c->magic = 0;
     sg_free(c);
 }
@@ -199,7 +200,7 @@ static void refuse_connection(sg_server_t *s, int fd)
     static const sg_refusal_t full = {"connection_limit", 503, "Too many connections.", true, true};
     sg_client_t c = {.fd = fd, .server = s};
     sg_count_refused(s->metrics, full.word);
-    if (!s->config->server.tls_certificate)
+    if (!s->tls)
         sg_client_write_raw(&c, &full);
     (void)close(fd);
 }
@@ -221,6 +222,7 @@ bool sg_client_accept(sg_server_t *s, int fd, const struct sockaddr *sa, socklen
     c->peer = peer;
     c->peer_is_unix = is_unix;
     c->counted = counted;
+    c->tls = sg_tls_ref(s->tls);
     sg_buf_init(&c->target, TARGET_MAX);
     sg_list_push_back(&s->clients, &c->link);
     s->client_count++;

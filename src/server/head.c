@@ -112,7 +112,8 @@ static const sg_refusal_t *check_expect(sg_request_t *rq)
 static const sg_refusal_t *check_all(sg_client_t *client, const char *method, const char *version,
                                      sg_request_t *rq)
 {
-    const sg_refusal_t *why = check_size(client);
+    const sg_refusal_t *why =
+        sg_tls_client_is_trusted(client) ? check_size(client) : sg_refusal(SG_REFUSE_CERTIFICATE);
     if (!why)
         why = check_start(rq, version);
     if (!why && sg_layout_check(client, method, version))

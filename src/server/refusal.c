@@ -19,6 +19,8 @@ static const sg_refusal_t table[SG_REFUSE_COUNT] = {
     [SG_REFUSE_BAD_EXPECT] = {"bad_expect", 417, "Only the expectation 100-continue is known.", true, true},
     [SG_REFUSE_TARGET_TOO_LONG] = {"target_too_long", 414, "The request target is too long.", true, true},
     [SG_REFUSE_HEADER_TOO_LARGE] = {"header_too_large", 431, "The head is too large.", true, true},
+    [SG_REFUSE_CERTIFICATE] = {"client_certificate", 403, "A certificate of a known authority is required.",
+                               true, true},
     [SG_REFUSE_BODY_TOO_LARGE] = {"body_too_large", 413, "The body is larger than this route accepts.", true,
                                   true},
     [SG_REFUSE_AMBIGUOUS_KEY] = {"ambiguous_key", 400, "The request carries more than one API key.", false,

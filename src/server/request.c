@@ -105,6 +105,7 @@ static void live_dead(void *arg)
     sg_live_t *live = arg;
     sg_server_t *s = live->server;
     live->magic = live->rq.magic = 0;
+    sg_buf_deinit(&live->tunnel_head);
     if (s->spare_count != SPARES_MAX) {
         s->spare_count++;
         sg_list_push_front(&s->spares, &live->spare); /* still in the cache */
@@ -161,7 +162,8 @@ void sg_request_completed(sg_live_t *live, enum MHD_RequestTerminationCode how)
     sg_add_connections(s->metrics, live->phase == SG_PHASE_TUNNEL ? SG_CONN_UPGRADED : SG_CONN_ACTIVE, -1);
     sg_add_connections(s->metrics, SG_CONN_IDLE, 1);
     note_library_refusal(live);
-    s->handler->done(&live->rq, live->queued && how == MHD_REQUEST_TERMINATED_COMPLETED_OK);
+    bool ok = how == MHD_REQUEST_TERMINATED_COMPLETED_OK || live->tunnel_ended;
+    s->handler->done(&live->rq, live->queued && ok);
     sg_defer_free(s->loop, &live->dead, live_dead, live);
     if (s->draining)
         sg_client_shut(c);
@@ -181,7 +183,7 @@ static sg_live_t *live_new(sg_server_t *s, struct MHD_Connection *mhd, const cha
     live->magic = SG_LIVE_MAGIC;
     live->rq.magic = SG_REQUEST_MAGIC;
     live->rq.begun_us = sg_clock_mono_us();
-    live->rq.tls = s->config->server.tls_certificate != NULL;
+    live->rq.tls = c->tls != NULL;
     live->client = c;
     c->live = live;
     if (!c->hung_up)
@@ -199,6 +201,10 @@ static bool has_body(const sg_request_t *rq)
 
 static enum MHD_Result queue(sg_live_t *live)
 {
+    if (live->reply.kind == SG_ANSWER_UPGRADE && live->rq.tls) {
+        sg_upgrade_tls(live);
+        return MHD_YES;
+    }
     return sg_answer_queue(live) ? MHD_YES : MHD_NO;
 }
 

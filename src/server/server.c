@@ -49,7 +49,7 @@ static void run_mhd(void *arg)
 
 /* --- libmicrohttpd's callbacks ----------------------------------------------------------------------- */
 
-static sg_client_t *client_of(struct MHD_Connection *mhd)
+sg_client_t *sg_client_of(struct MHD_Connection *mhd)
 {
     const union MHD_ConnectionInfo *info = MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
     sg_client_t *c;
@@ -77,7 +77,7 @@ static void on_connection(void *cls, struct MHD_Connection *mhd, void **socket_c
 static void *on_target(void *cls, const char *uri, struct MHD_Connection *mhd)
 {
     (void)cls;
-    sg_client_t *c = client_of(mhd);
+    sg_client_t *c = sg_client_of(mhd);
     sg_buf_clear(&c->target);
     sg_buf_z(&c->target, uri);
     c->target_at = uri;
@@ -136,7 +136,7 @@ static void answer_bad_length(sg_client_t *c)
  * nowhere. */
 static void answer_bad_lengths(sg_server_t *s)
 {
-    if (s->config->server.tls_certificate)
+    if (s->tls)
         return;
     SG_LIST_EACH(l, &s->clients)
     answer_bad_length(SG_OWNER(l, sg_client_t, link));
@@ -219,8 +219,12 @@ static struct MHD_Daemon *daemon_start(sg_server_t *s, const sg_server_conf_t *c
 {
     /* Deadlines are our own; the library's is for clients that do not take their answer. Later than ours. */
     unsigned timeout_s = (unsigned)((conf->idle_timeout_us + 999999) / 1000000) + 2;
+    struct MHD_OptionItem tls[SG_TLS_OPTIONS];
     unsigned flags = MHD_USE_EPOLL | MHD_USE_NO_LISTEN_SOCKET | MHD_ALLOW_SUSPEND_RESUME | MHD_ALLOW_UPGRADE |
                      MHD_USE_ERROR_LOG;
+    if (s->tls)
+        flags |= MHD_USE_TLS;
+    sg_tls_options(s->tls, tls);
 #if MHD_VERSION >= 0x00097707
     /* One thread owns all of it; else the library would put off what MHD_add_connection starts. */
     flags |= MHD_USE_NO_THREAD_SAFETY;
@@ -230,7 +234,7 @@ static struct MHD_Daemon *daemon_start(sg_server_t *s, const sg_server_conf_t *c
                             on_completed, s, MHD_OPTION_URI_LOG_CALLBACK, on_target, s,
                             MHD_OPTION_UNESCAPE_CALLBACK, no_unescape, s, MHD_OPTION_CONNECTION_TIMEOUT,
                             timeout_s, MHD_OPTION_CONNECTION_MEMORY_LIMIT, s->memory_bytes,
-                            MHD_OPTION_CONNECTION_LIMIT, 1000000u,
+                            MHD_OPTION_CONNECTION_LIMIT, 1000000u, MHD_OPTION_ARRAY, tls,
 #if SG_MHD_STRICT
                             MHD_OPTION_CLIENT_DISCIPLINE_LVL, 1,
 #endif
@@ -242,6 +246,7 @@ sg_server_t *sg_server_new(const sg_server_setup_t *setup, sg_why_t *why)
     sg_server_t *s = SG_NEW(sg_server_t);
     s->loop = setup->loop;
     s->config = sg_config_ref(setup->config);
+    s->tls = sg_tls_ref(setup->tls);
     s->metrics = setup->metrics;
     s->admission = setup->admission;
     s->handler = setup->handler;
@@ -254,6 +259,7 @@ sg_server_t *sg_server_new(const sg_server_setup_t *setup, sg_why_t *why)
     if (!s->daemon) {
         sg_why_set(why, "libmicrohttpd does not start: %s", sg_errno_text(errno));
         sg_config_unref(s->config);
+        sg_tls_unref(s->tls);
         sg_free(s);
         return NULL;
     }
@@ -264,11 +270,15 @@ sg_server_t *sg_server_new(const sg_server_setup_t *setup, sg_why_t *why)
     return s;
 }
 
-void sg_server_reload(sg_server_t *s, sg_config_t *config)
+void sg_server_reload(sg_server_t *s, sg_config_t *config, sg_tls_t *tls)
 {
     sg_config_ref(config);
     sg_config_unref(s->config);
     s->config = config;
+    if (!s->tls || !tls)
+        return;
+    sg_tls_unref(s->tls);
+    s->tls = sg_tls_ref(tls);
 }
 
 void sg_server_drain(sg_server_t *s)
@@ -317,6 +327,7 @@ void sg_server_free(sg_server_t *s)
     MHD_stop_daemon(s->daemon);
     sg_lingerers_free(s);
     sg_config_unref(s->config);
+    sg_tls_unref(s->tls);
     sg_free(s->listeners);
     sg_defer_free(s->loop, &s->dead, server_dead, s);
 }

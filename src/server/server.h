@@ -15,6 +15,7 @@
 #include "metrics/metrics.h"
 #include "server/admission.h"
 #include "server/refusal.h"
+#include "server/tls.h"
 
 typedef struct sg_server sg_server_t;
 
@@ -113,6 +114,7 @@ void sg_request_tunnel_end(sg_request_t *rq);
 typedef struct {
     sg_loop_t *loop;
     sg_config_t *config;
+    sg_tls_t *tls; /* NULL: plain HTTP; whether it is there is fixed for the server's life */
     sg_metrics_block_t *metrics;
     sg_admission_t *admission; /* over all workers */
     const int *fds;            /* listening sockets, ready; owned by the caller */
@@ -121,7 +123,8 @@ typedef struct {
     void *handler_arg;
 } sg_server_setup_t;
 sg_server_t *sg_server_new(const sg_server_setup_t *setup, sg_why_t *why);
-void sg_server_reload(sg_server_t *s, sg_config_t *config);
+/* tls: the certificate for connections to come (its client CA counts only at the start). */
+void sg_server_reload(sg_server_t *s, sg_config_t *config, sg_tls_t *tls);
 /* Stop accepting, close idle connections, mark every further answer as the connection's last. */
 void sg_server_drain(sg_server_t *s);
 /* Connections that are open. */

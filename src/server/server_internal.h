@@ -30,6 +30,8 @@ typedef struct sg_client {
     int fd;
     sg_addr_t peer;
     bool peer_is_unix, counted;
+    sg_tls_t *tls; /* counted; the credentials it began with; NULL: plain HTTP */
+    bool certificate_checked;
     struct MHD_Connection *mhd;
     sg_watch_t hangup;
     sg_timer_t deadline;   /* for the next complete head */
@@ -57,9 +59,13 @@ typedef struct sg_live {
     bool drop_body; /* the answer is there; what comes of the body is dropped */
     uint64_t dropped_bytes;
     sg_reply_t reply;
-    struct MHD_UpgradeResponseHandle *tunnel; /* upgraded, and not closed yet */
+    /* upgraded */
+    bool tunnel_open, tunnel_ended, tunnel_blocked;
+    struct MHD_UpgradeResponseHandle *tunnel_handle; /* plain */
+    sg_buf_t tunnel_head;                            /* TLS: the 101 that has not gone out yet */
     int tunnel_fd;
     sg_watch_t tunnel_watch;
+    sg_task_t tunnel_task;
     sg_task_t dead;
     sg_link_t spare; /* server->spares, once dead */
 } sg_live_t;
@@ -73,6 +79,7 @@ typedef struct {
 struct sg_server {
     sg_loop_t *loop;
     sg_config_t *config;
+    sg_tls_t *tls; /* counted; for new connections */
     sg_metrics_block_t *metrics;
     sg_admission_t *admission;
     const sg_handler_t *handler;
@@ -95,6 +102,15 @@ struct sg_server {
     sg_client_t *arriving; /* handed to libmicrohttpd right now */
 };
 
+/* server.c */
+sg_client_t *sg_client_of(struct MHD_Connection *mhd);
+
+/* tls.c: libmicrohttpd's options (none for NULL), and the check of the client's certificate when one is asked
+ * for. */
+enum { SG_TLS_OPTIONS = 4 };
+void sg_tls_options(const sg_tls_t *t, struct MHD_OptionItem out[SG_TLS_OPTIONS]);
+bool sg_tls_client_is_trusted(sg_client_t *c);
+
 /* request.c */
 enum MHD_Result sg_request_handle(sg_server_t *s, struct MHD_Connection *c, const char *method,
                                   const char *version, const char *data, size_t *size, void **state);
@@ -116,6 +132,7 @@ bool sg_answer_queue(sg_live_t *live);
 
 /* upgrade.c */
 struct MHD_Response *sg_upgrade_response(sg_live_t *live);
+void sg_upgrade_tls(sg_live_t *live);  /* in place of an answer through the library */
 void sg_tunnel_close(sg_live_t *live); /* safe when there is none */
 
 /* client.c */

@@ -31,7 +31,7 @@ class Answer:
 
 
 class Connection:
-    def __init__(self, host, port, timeout=20, unix=None, receive_buffer=None):
+    def __init__(self, host, port, timeout=20, unix=None, receive_buffer=None, tls=None):
         family = socket.AF_UNIX if unix else socket.AF_INET6 if ":" in host else socket.AF_INET
         self.socket = socket.socket(family, socket.SOCK_STREAM)
         self.socket.settimeout(timeout)
@@ -40,6 +40,8 @@ class Connection:
         self.socket.connect(unix if unix else (host, port))
         if not unix:
             self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if tls:     # an ssl.SSLContext
+            self.socket = tls.wrap_socket(self.socket, server_hostname="gw.test")
         self.buffer = b""
 
     def __enter__(self):

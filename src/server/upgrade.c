@@ -178,8 +178,8 @@ void sg_request_tunnel_watch(sg_request_t *rq, unsigned events, sg_watch_fn *fn,
 {
     sg_live_t *live = tunnel_of(rq);
     sg_loop_t *loop = live->client->server->loop;
-    if (rq->tls && (live->tunnel_blocked || sg_buf_len(&live->tunnel_head)))
-        events |= SG_EV_WRITE;
+    if (rq->tls && tls_send_head(live) == SG_ERR_AGAIN)
+        events |= SG_EV_WRITE; /* an error is met again by the next call */
     if (!live->tunnel_watch.on)
         sg_watch_start(loop, &live->tunnel_watch, live->tunnel_fd, events, fn, arg);
     else

@@ -44,7 +44,8 @@ static const sg_key_row_t server_rows[] = {
      .help = "event loops, one thread each; auto: one for every core this process may "
              "use",
      AT(sg_server_conf_t, workers), .max = 1024, .range = "1 to 1024, or auto", .fallback = "auto"},
-    {"tls", MAP(sg_shape_server_tls), .help = "TLS towards clients; absent: plain HTTP", .optional_map = true},
+    {"tls", MAP(sg_shape_server_tls), .help = "TLS towards clients; absent: plain HTTP",
+     .optional_map = true},
     {"trusted_proxies", OWN("list of addresses and prefixes", sg_load_trusted),
      .help = "whose X-Forwarded-For and X-Forwarded-Proto are "
              "believed",

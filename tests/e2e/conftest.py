@@ -50,7 +50,7 @@ def gateway(folder, request):
         if failed:
             sys.stderr.write("--- log of %s\n%s\n" % (g.config_path, g.log()[-20000:]))
         assert "ERROR: AddressSanitizer" not in g.log() and "runtime error:" not in g.log() and \
-            "ERROR: LeakSanitizer" not in g.log(), g.log()
+            "ERROR: LeakSanitizer" not in g.log() and "WARNING: ThreadSanitizer" not in g.log(), g.log()
     assert all(s in (None, 0) for s in statuses), (statuses, [g.log()[-5000:] for g in started])
 
 

@@ -5,6 +5,7 @@ import hmac
 import json
 import os
 import re
+import signal
 import threading
 
 import pytest
@@ -661,3 +662,75 @@ def test_redis_that_refuses_connections(gateway, upstream, redis):
     hog("CONFIG", "SET", "maxclients", "1000")
     hog.close()
     until("Redis decides", lambda: decides_in_redis(g))
+
+
+# --- reload and stop while Redis hangs -----------------------------------------------------------------
+
+
+class Waiting:
+    """Requests that wait for a frozen Redis, each on a connection of its own."""
+
+    def __init__(self, gateway, n):
+        self.clients = [gateway.connect() for _ in range(n)]
+        for c in self.clients:
+            c.send("GET /x HTTP/1.1\r\nHost: x\r\nX-API-Key: k-acme\r\n\r\n")
+        until("they are in flight", lambda: gateway.metric("slotgate_requests_in_flight") == n)
+
+    def statuses(self):
+        got = [c.answer().status for c in self.clients]
+        for c in self.clients:
+            c.close()
+        return got
+
+
+@pytest.mark.parametrize("to", ["memory", "other", "same"])
+def test_reload_while_redis_hangs(gateway, upstream, redis, folder, to):
+    """Requests that wait get their answer by policy or late; new ones are decided by the new store."""
+    other = Redis(folder, name="other").start()
+    try:
+        g = connected(gateway(config(upstream, redis, timeout="3s")))
+        assert ask(g) == [200]
+        redis.freeze()
+        waiting = Waiting(g, 20)
+        text = config(upstream, other if to == "other" else redis, timeout="3s" if to != "same" else "2500ms")
+        assert g.reload(text.replace("type: redis", "type: memory") if to == "memory" else text)
+        if to != "same":
+            until("the new store decides", lambda: decides_in_redis(g))
+        assert waiting.statuses() == [200] * 20
+        redis.thaw()
+        until("the store decides", lambda: decides_in_redis(g))
+        until("nothing is in flight", lambda: g.metric("slotgate_requests_in_flight") == 0)
+    finally:
+        redis.thaw()
+        other.stop()
+
+
+@pytest.mark.parametrize("twice", [False, True])
+def test_stop_while_redis_hangs(gateway, upstream, redis, twice):
+    """A drain answers those who wait; a second signal does not wait for them."""
+    g = connected(gateway(config(upstream, redis, timeout="2s")))
+    assert ask(g) == [200]
+    redis.freeze()
+    waiting = Waiting(g, 20)
+    g.signal(signal.SIGTERM)
+    until("draining", lambda: g.events("draining"))
+    if twice:
+        g.signal(signal.SIGTERM)
+    else:
+        assert waiting.statuses() == [200] * 20
+    assert g.process.wait(20) == 0
+    redis.thaw()
+
+
+def test_clients_that_leave_while_redis_hangs(gateway, upstream, redis):
+    """Nobody waits for the answers that come late, and slots that were taken by them come back."""
+    g = connected(gateway(config(upstream, redis, SLOTS % "10m", timeout="3s", store="deny_cache: false")))
+    assert ask(g) == [200]
+    redis.freeze()
+    waiting = Waiting(g, 20)
+    for c in waiting.clients:
+        c.abort()
+    until("nothing is in flight", lambda: g.metric("slotgate_requests_in_flight") == 0)
+    redis.thaw()
+    until("all slots are free", lambda: redis.keys() == [] and g.metric("slotgate_concurrency_leases") == 0)
+    until("two pass again", lambda: ask(g, 2) == [200, 200])

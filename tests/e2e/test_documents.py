@@ -193,6 +193,14 @@ def test_denied_caller_gets_what_the_readme_shows(gateway):
     assert without_moment(body["instance"]) == without_moment(shown_body["instance"]) == "_"
 
 
+def test_keys_that_wait_for_a_start_are_listed():
+    source = (ROOT / "src" / "gateway.c").read_text()
+    fixed = re.findall(r'fixed\[n\+\+\] = "([a-z_.]+)"', source)
+    assert "server.listen" in fixed
+    row = re.search(r"^\|(.*)\| at the next start;", (ROOT / "docs" / "operations.md").read_text(), re.MULTILINE).group(1)
+    assert sorted(re.findall(r"`([a-z_.]+)`", row)) == sorted(fixed)
+
+
 def access_fields():
     """Every name that src/proxy/account.c writes into a line."""
     source = (ROOT / "src" / "proxy" / "account.c").read_text()

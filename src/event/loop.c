@@ -127,7 +127,10 @@ void sg_watch_stop(sg_loop_t *loop, sg_watch_t *w)
     if (!w->on)
         return;
     w->on = false;
-    if (epoll_ctl(loop->epoll_fd, EPOLL_CTL_DEL, w->fd, NULL) < 0 && errno != EBADF && errno != ENOENT)
+    /* libcurl closes the socket of a cancelled connection before it says so: meanwhile another thread may have
+     * opened a file under its number, also one that cannot be watched (EPERM). */
+    if (epoll_ctl(loop->epoll_fd, EPOLL_CTL_DEL, w->fd, NULL) < 0 && errno != EBADF && errno != ENOENT &&
+        errno != EPERM)
         die("cannot end a watch");
     for (int i = loop->event_at; i < loop->event_count; i++)
         if (loop->events[i].data.ptr == w)

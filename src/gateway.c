@@ -16,6 +16,7 @@
 enum { EXIT_CONFIG = 78, MEMORY_ENTRIES = 1000000, WORKERS_MAX = 256 };
 
 #define SWEEP_US INT64_C(500000)
+#define LOOK_US  INT64_C(500000)
 
 typedef struct {
     const char *path;
@@ -36,7 +37,8 @@ typedef struct {
     sg_store_t *store; /* the main thread's own, for the admin listener */
     sg_admin_t *admin;
     sg_signals_t *signals;
-    sg_timer_t sweep, drain_check, watchdog;
+    sg_timer_t sweep, drain_check, watchdog, look;
+    uint64_t files_seen, files_changing; /* fingerprints: of the last load; of the last look that differed */
     int64_t drain_until_us;
     uint64_t lines_dropped; /* of the access log, as last told */
     bool draining;
@@ -130,6 +132,7 @@ static bool reload(gateway_t *g, sg_buf_t *text)
 {
     sg_diags_t diags = {0};
     (void)sg_notify_reloading();
+    g->files_seen = sg_config_fingerprint(g->config); /* before: what changes meanwhile is seen as new */
     sg_tls_t *tls = NULL;
     sg_config_t *fresh = sg_tls_config_load(g->path, g->metrics, &diags, &tls);
     log_findings(&diags);
@@ -149,6 +152,20 @@ static bool reload(gateway_t *g, sg_buf_t *text)
     (void)sg_notify_ready();
     (void)sg_notify_status(fresh ? "Serving." : "Serving with the old config: the new one has errors.");
     return fresh != NULL;
+}
+
+/* server.watch. A file may be in the middle of being written: it is read when two looks in a row see the
+ * same. */
+static void on_look(void *arg)
+{
+    gateway_t *g = arg;
+    uint64_t now = g->config->server.watch ? sg_config_fingerprint(g->config) : g->files_seen;
+    if (now != g->files_seen && now == g->files_changing) {
+        sg_log_event(SG_LOG_INFO, "config files have changed");
+        (void)reload(g, NULL);
+    }
+    g->files_changing = now;
+    sg_timer_in(g->loop, &g->look, LOOK_US, on_look, g);
 }
 
 /* --- what the admin listener asks -------------------------------------------------------------------- */
@@ -366,6 +383,8 @@ static bool start(gateway_t *g, sg_why_t *why)
         return false;
     g->signals = sg_signals_new(g->loop, on_signal, g);
     sg_timer_in(g->loop, &g->sweep, SWEEP_US, on_sweep, g);
+    g->files_seen = g->files_changing = sg_config_fingerprint(g->config);
+    sg_timer_in(g->loop, &g->look, LOOK_US, on_look, g);
     if (sg_notify_watchdog_us())
         sg_timer_in(g->loop, &g->watchdog, 0, on_watchdog, g);
     return true;
@@ -383,6 +402,7 @@ static void stop(gateway_t *g)
     sg_timer_stop(g->loop, &g->sweep);
     sg_timer_stop(g->loop, &g->drain_check);
     sg_timer_stop(g->loop, &g->watchdog);
+    sg_timer_stop(g->loop, &g->look);
     sg_loop_free(g->loop);
     sg_admission_free(g->admission);
     sg_upstream_shared_free(g->upstreams);

@@ -203,6 +203,16 @@ static int on_glob_error(const char *path, int errnum)
     return errnum != ENOENT && errnum != ENOTDIR;
 }
 
+static void remember_pattern(sg_config_t *c, const char *pattern)
+{
+    struct sg_config_own *own = c->own;
+    const char **more = sg_arena_alloc(c->arena, (own->pattern_count + 1) * sizeof *more);
+    if (own->pattern_count)
+        memcpy(more, own->patterns, own->pattern_count * sizeof *more);
+    more[own->pattern_count++] = pattern;
+    own->patterns = more;
+}
+
 static void load_pattern(sg_load_t *ld, const sg_node_t *n)
 {
     glob_t g = {0};
@@ -216,6 +226,7 @@ static void load_pattern(sg_load_t *ld, const sg_node_t *n)
         return;
     }
     pattern = sg_load_path(ld, text);
+    remember_pattern(ld->c, pattern);
     rc = glob(pattern, 0, on_glob_error, &g);
     if (rc == GLOB_NOMATCH)
         sg_load_warn(ld, &n->place, "no file matches %s, expected at least one", sg_load_quote(ld, n->text));

@@ -70,8 +70,7 @@ static const sg_key_row_t server_rows[] = {
      .help = "dialect of the rate-limit fields: draft (RateLimit-Policy, RateLimit), legacy "
              "(X-RateLimit-*), both, none",
      AT(sg_server_conf_t, dialect), .fallback = "draft"},
-    {"watch", BOOL, .help = "reload when the file changes", AT(sg_server_conf_t, watch), .fallback = "false",
-     .inactive = "reload by signal HUP"},
+    {"watch", BOOL, .help = "reload when the file changes", AT(sg_server_conf_t, watch), .fallback = "false"},
 };
 SHAPE(server, "the section server");
 

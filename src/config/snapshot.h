@@ -27,6 +27,8 @@ struct sg_config_own {
     size_t plan_count;
     const char *store_url;
     const char *admin_token_file, *password_file, *secret_file;
+    const char **patterns; /* tenants_files, absolute */
+    size_t pattern_count;
 };
 
 #endif

@@ -450,3 +450,54 @@ def test_explain_says_what_happens(gateway, upstream, redis):
     assert len(names) == 1 and names[0] in before
     explain()
     assert remaining(g) == 8
+
+
+def test_watch_takes_every_kind_of_replacement_once(gateway, upstream, folder):
+    """In place, mv over, symlink swap, delete and create anew, an editor's rename dance."""
+    def text(n):
+        return """
+server: {listen: "127.0.0.1:0", workers: 1, watch: true}
+admin: {listen: "127.0.0.1:0"}
+log: {access: "off"}
+upstreams: {up: {targets: [{url: "%s"}]}}
+routes: [{name: all, match: {path: /*}, auth: none, upstream: up, response_headers: {set: {X-Version: "%d"}}}]
+""" % (upstream.url, n)
+    g = gateway(text(0))
+    path = g.config_path
+
+    def write(name, n):
+        with open(name, "w", encoding="utf-8") as f:
+            f.write(text(n))
+
+    def in_place(n):
+        write(path, n)
+
+    def moved_over(n):
+        write(path + ".new", n)
+        os.rename(path + ".new", path)
+
+    def symlink_swap(n):
+        write(os.path.join(folder, "v%d" % n), n)
+        link = os.path.join(folder, "link")
+        os.symlink(os.path.join(folder, "v%d" % n), link)
+        os.rename(link, path)
+
+    def deleted_and_created(n):
+        os.unlink(path)
+        until("the missing file is told", lambda: len(g.events("config not reloaded: the running one stays")) > failed)
+        write(path, n)
+
+    def editor(n):
+        os.rename(path, path + "~")
+        write(path, n)
+    failed = 0
+    for n, replace in enumerate([in_place, moved_over, symlink_swap, symlink_swap, deleted_and_created, editor], 1):
+        failed = len(g.events("config not reloaded: the running one stays"))
+        replace(n)
+        until("version %d" % n, lambda: g.get("/x").header("X-Version") == str(n))
+        assert len(g.events("config reloaded")) == n
+    good = g.get("/x").header("X-Version")
+    with open(path, "a", encoding="utf-8") as f:
+        f.write("nonsense: 1\n")
+    until("the bad file is told", lambda: len(g.events("config not reloaded: the running one stays")) > failed)
+    assert g.get("/x").header("X-Version") == good

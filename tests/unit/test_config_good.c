@@ -345,15 +345,14 @@ static void test_warnings(void **state)
 static void test_inactive(void **state)
 {
     fixture_t *f = *state;
-    fixture_good(f, "server:\n"
-                    "  watch: true\n"
-                    "  max_connections_per_ip: 0\n"
-                    "store: {mode: standalone, url: 'redis://a/0'}\n"
+    fixture_good(f, "server: {max_connections_per_ip: 0}\n"
+                    "store: {mode: standalone,\n"
+                    "  url: 'rediss://a/0'}\n"
                     "routes: [{name: a, match: {path: /a}, respond: {}}]\n");
     assert_int_equal(f->diags.count, 1);
     assert_int_equal(f->diags.at[0].level, SG_DIAG_INACTIVE);
-    assert_string_equal(f->diags.at[0].text, "server.watch: not yet active: reload by signal HUP");
-    assert_int_equal(f->diags.at[0].line, 2);
+    assert_non_null(strstr(f->diags.at[0].text, "not yet active"));
+    assert_int_equal(f->diags.at[0].line, 3);
     assert_int_equal(f->diags.at[0].column, 3);
 }
 

@@ -167,11 +167,11 @@ void sg_diags_print(const sg_diags_t *d, FILE *out);
  * there either way. Ids of routes, tenants, limits, upstreams are taken from `metrics` (NULL: a check only;
  * ids stay 0). Blocks on file reads; main thread. */
 sg_config_t *sg_config_load(const char *path, sg_metrics_t *metrics, sg_diags_t *diags);
-/* A number that differs when a file the config was read from has changed, come or gone: the config, what tenants_files
- * matches, secrets, certificates. Blocks on stat; main thread. */
+/* A number that differs when a file the config was read from has changed, come or gone: the config, what
+ * tenants_files matches, secrets, certificates. Blocks on stat; main thread. */
 uint64_t sg_config_fingerprint(const sg_config_t *c);
-sg_config_t *sg_config_ref(sg_config_t *c);     /* any thread; returns c */
-void sg_config_unref(sg_config_t *c);           /* any thread; NULL is fine */
+sg_config_t *sg_config_ref(sg_config_t *c); /* any thread; returns c */
+void sg_config_unref(sg_config_t *c);       /* any thread; NULL is fine */
 
 const sg_tenant_t *sg_config_tenant(const sg_config_t *c, sg_str_t name);   /* NULL when unknown */
 /* The effective config as YAML, secrets left out (check --print); the schema: every key with type, default,

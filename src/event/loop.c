@@ -127,8 +127,8 @@ void sg_watch_stop(sg_loop_t *loop, sg_watch_t *w)
     if (!w->on)
         return;
     w->on = false;
-    /* libcurl closes the socket of a cancelled connection before it says so: meanwhile another thread may have
-     * opened a file under its number, also one that cannot be watched (EPERM). */
+    /* libcurl closes the socket of a cancelled connection before it says so: meanwhile another thread may
+     * have opened a file under its number, also one that cannot be watched (EPERM). */
     if (epoll_ctl(loop->epoll_fd, EPOLL_CTL_DEL, w->fd, NULL) < 0 && errno != EBADF && errno != ENOENT &&
         errno != EPERM)
         die("cannot end a watch");

@@ -16,6 +16,9 @@ static const char usage[] =
     "       slotgate reset -c FILE TENANT [--json]             give a tenant a fresh budget in Redis\n"
     "       slotgate key new | slotgate key hash               make an API key | hash one from standard "
     "input\n"
+    "       slotgate doctor -c FILE [--json]                   audit its Redis\n"
+    "       slotgate capacity -c FILE --identities N [--active PCT] [--tenants N] [--used PCT] [--json]\n"
+    "                                                          keys and memory to expect in Redis\n"
     "       slotgate -V | -h                                   version and build | this text\n";
 
 typedef struct {
@@ -24,7 +27,9 @@ typedef struct {
 } command_t;
 
 static const command_t commands[] = {
+    {"capacity", sg_cli_capacity},
     {"check", sg_cli_check},
+    {"doctor", sg_cli_doctor},
     {"explain", sg_cli_explain},
     {"key", sg_cli_key},
     {"reset", sg_cli_reset},

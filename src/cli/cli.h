@@ -24,4 +24,11 @@ int sg_cli_key(int argc, char **argv);
 int sg_cli_usage(int argc, char **argv);
 int sg_cli_reset(int argc, char **argv);
 
+/* doctor -c FILE [--json]: audits the Redis of the config; 1 on a finding. Blocks; writes nothing. */
+int sg_cli_doctor(int argc, char **argv);
+
+/* capacity -c FILE --identities N [--active PCT] [--tenants N] [--used PCT] [--json]: keys and memory to
+ * expect in Redis. Asks no server. */
+int sg_cli_capacity(int argc, char **argv);
+
 #endif

@@ -19,9 +19,9 @@ typedef struct {
     const char *file;
     bool json;
     uint64_t identities, tenants;
-    double active, used;        /* of 1 */
+    double active, used; /* of 1 */
     sg_config_t *config;
-    bool *asked;                /* by index of limit: some route has it */
+    bool *asked; /* by index of limit: some route has it */
     int64_t keys, bytes;
 } capacity_t;
 
@@ -144,14 +144,14 @@ static void print_json(const capacity_t *x)
     for (size_t i = 0; i < x->config->limit_count; i++) {
         const sg_limit_t *l = x->config->limits[i];
         need_t n = need(x, l);
-        (void)json_array_append_new(
-            limits, json_pack("{s:s, s:s, s:s, s:I, s:I}", "limit", l->name, "algorithm", sg_algo_name(l->algo),
-                              "per", scope_name(l->per), "keys", (json_int_t)n.keys, "bytes_each",
-                              (json_int_t)n.each_bytes));
+        (void)json_array_append_new(limits,
+                                    json_pack("{s:s, s:s, s:s, s:I, s:I}", "limit", l->name, "algorithm",
+                                              sg_algo_name(l->algo), "per", scope_name(l->per), "keys",
+                                              (json_int_t)n.keys, "bytes_each", (json_int_t)n.each_bytes));
     }
     json_t *all = json_pack("{s:I, s:I, s:I, s:I, s:o}", "identities", (json_int_t)x->identities, "tenants",
-                            (json_int_t)x->tenants, "keys", (json_int_t)x->keys, "bytes", (json_int_t)x->bytes,
-                            "limits", limits);
+                            (json_int_t)x->tenants, "keys", (json_int_t)x->keys, "bytes",
+                            (json_int_t)x->bytes, "limits", limits);
     (void)json_dumpf(all, stdout, JSON_INDENT(2));
     putchar('\n');
     json_decref(all);

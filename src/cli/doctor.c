@@ -72,9 +72,10 @@ static void judge_hashes(sg_doctor_t *d)
     if (d->config->identity.secret.n)
         sg_doctor_add(d, SG_DOCTOR_OK, "hashes", "", "HMAC with identity.secret_file");
     else if (hashes_addresses(d->config))
-        sg_doctor_add(d, SG_DOCTOR_FINDING, "hashes", "",
-                      "key names hold the plain SHA-256 of client addresses, which is found by trying all: set "
-                      "identity.secret_file");
+        sg_doctor_add(
+            d, SG_DOCTOR_FINDING, "hashes", "",
+            "key names hold the plain SHA-256 of client addresses, which is found by trying all: set "
+            "identity.secret_file");
     else
         sg_doctor_add(d, SG_DOCTOR_OK, "hashes", "", "no client address is in a key name");
 }

@@ -10,14 +10,14 @@ typedef enum { SG_DOCTOR_OK, SG_DOCTOR_NOTE, SG_DOCTOR_FINDING } sg_doctor_level
 
 typedef struct {
     sg_doctor_level_t level;
-    const char *check;          /* a constant word */
-    const char *place;          /* the server; "" for the config or all servers */
+    const char *check; /* a constant word */
+    const char *place; /* the server; "" for the config or all servers */
     char text[320];
 } sg_doctor_row_t;
 
 /* Keys of one limit, or of one name that the config does not know (any more). */
 typedef struct {
-    char id[SG_KEY_BYTES];      /* algorithm's two letters, ':' and class.limit */
+    char id[SG_KEY_BYTES]; /* algorithm's two letters, ':' and class.limit */
     bool known;
     uint64_t keys, without_ttl;
     uint64_t sampled, sampled_bytes;
@@ -32,10 +32,10 @@ typedef struct {
     sg_doctor_row_t *rows;
     size_t row_count, row_size;
     sg_doctor_group_t *groups;
-    uint64_t keys[SG_SYNC_SERVERS_MAX];     /* slotgate's keys on each server */
-    uint32_t *slot_keys;                    /* by slot; NULL outside a cluster */
-    bool keys_hidden;                       /* SCAN or PTTL is not permitted: nothing is said about keys */
-    char one_without_ttl[SG_KEY_BYTES];     /* an example */
+    uint64_t keys[SG_SYNC_SERVERS_MAX]; /* slotgate's keys on each server */
+    uint32_t *slot_keys;                /* by slot; NULL outside a cluster */
+    bool keys_hidden;                   /* SCAN or PTTL is not permitted: nothing is said about keys */
+    char one_without_ttl[SG_KEY_BYTES]; /* an example */
 } sg_doctor_t;
 
 void sg_doctor_add(sg_doctor_t *d, sg_doctor_level_t level, const char *check, const char *place,
@@ -47,7 +47,7 @@ bool sg_doctor_look_at_server(sg_doctor_t *d, size_t server);
 bool sg_doctor_count_keys(sg_doctor_t *d, size_t server);
 /* The rows about what was counted. */
 void sg_doctor_judge_keys(sg_doctor_t *d);
-uint64_t sg_doctor_group_bytes(const sg_doctor_group_t *g);     /* estimated from the sample */
+uint64_t sg_doctor_group_bytes(const sg_doctor_group_t *g); /* estimated from the sample */
 void sg_doctor_free_groups(sg_doctor_t *d);
 
 void sg_doctor_print_text(sg_doctor_t *d);

@@ -8,7 +8,7 @@
 #include "cli/doctor.h"
 #include "store/cluster.h"
 
-#define BATCH     "500"
+#define BATCH "500"
 /* Keys of each limit whose size is asked for. */
 #define SAMPLES 500
 /* Names that the config does not know are counted apart up to this many, then together. */
@@ -49,8 +49,8 @@ static bool parse(sg_str_t key, sg_str_t prefix, name_t *out)
     if (!sg_str_starts(key, prefix) || key.n <= prefix.n || key.p[prefix.n] != ':')
         return false;
     sg_str_t rest = sg_str_n(key.p + prefix.n + 1, key.n - prefix.n - 1);
-    if (!cut(&rest, ':', &out->algo) || !cut(&rest, ':', &out->version) || !cut(&rest, '{', &part) || part.n ||
-        !cut(&rest, '}', &out->tag) || !cut(&rest, ':', &part) || part.n)
+    if (!cut(&rest, ':', &out->algo) || !cut(&rest, ':', &out->version) || !cut(&rest, '{', &part) ||
+        part.n || !cut(&rest, '}', &out->tag) || !cut(&rest, ':', &part) || part.n)
         return false;
     sg_str_t after = rest;
     if (cut(&after, ':', &part) && is_sub(part, after))
@@ -111,7 +111,7 @@ static sg_doctor_group_t *group_of(sg_doctor_t *d, sg_str_t key)
 void sg_doctor_free_groups(sg_doctor_t *d)
 {
     sg_doctor_group_t *g, *next;
-    HASH_ITER(hh, d->groups, g, next) {
+    HASH_ITER (hh, d->groups, g, next) {
         HASH_DEL(d->groups, g);
         sg_free(g);
     }
@@ -137,7 +137,8 @@ static void hide_keys(sg_doctor_t *d, const sg_sync_t *conn, const sg_sync_value
     if (!sg_sync_is_error(refusal) || d->keys_hidden)
         return;
     d->keys_hidden = true;
-    sg_doctor_add(d, SG_DOCTOR_NOTE, "ttl", sg_sync_place(conn), "keys are not known: %.*s", SG_STR_ARG(text));
+    sg_doctor_add(d, SG_DOCTOR_NOTE, "ttl", sg_sync_place(conn), "keys are not known: %.*s",
+                  SG_STR_ARG(text));
 }
 
 /* A key that expired meanwhile answers -2 and nil. */
@@ -237,7 +238,8 @@ static void judge_expiry(sg_doctor_t *d)
     }
     if (without)
         sg_doctor_add(d, SG_DOCTOR_FINDING, "ttl", "",
-                      "%" PRIu64 " of %" PRIu64 " keys never expire, for instance %s: slotgate writes none such",
+                      "%" PRIu64 " of %" PRIu64
+                      " keys never expire, for instance %s: slotgate writes none such",
                       without, keys, d->one_without_ttl);
     else
         sg_doctor_add(d, SG_DOCTOR_OK, "ttl", "", "each of %" PRIu64 " keys has an expiry", keys);
@@ -258,8 +260,8 @@ static void judge_slots(sg_doctor_t *d, uint64_t keys)
     }
     bool heavy = keys >= SPREAD_KEYS && (uint64_t)most * 10 > keys;
     sg_doctor_add(d, heavy ? SG_DOCTOR_NOTE : SG_DOCTOR_OK, "slots", "",
-                  "%" PRIu64 " keys in %" PRIu32 " slots; slot %" PRIu32 " holds most: %" PRIu32 "%s", keys, used,
-                  fullest, most, heavy ? ", more than a tenth: one tenant's keys are in one slot" : "");
+                  "%" PRIu64 " keys in %" PRIu32 " slots; slot %" PRIu32 " holds most: %" PRIu32 "%s", keys,
+                  used, fullest, most, heavy ? ", more than a tenth: one tenant's keys are in one slot" : "");
 }
 
 static void judge_spread(sg_doctor_t *d)

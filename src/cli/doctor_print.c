@@ -55,8 +55,9 @@ void sg_doctor_print_text(sg_doctor_t *d)
         HASH_SORT(d->groups, by_name);
     }
     for (const sg_doctor_group_t *g = d->groups; g; g = g->hh.next)
-        printf("%-32s %-16s %12" PRIu64 " %12" PRIu64 " %10.1f KiB%s\n", limit_of(g), algorithm_of(g), g->keys,
-               g->without_ttl, (double)sg_doctor_group_bytes(g) / 1024, g->known ? "" : "  not in the config");
+        printf("%-32s %-16s %12" PRIu64 " %12" PRIu64 " %10.1f KiB%s\n", limit_of(g), algorithm_of(g),
+               g->keys, g->without_ttl, (double)sg_doctor_group_bytes(g) / 1024,
+               g->known ? "" : "  not in the config");
     printf("\n%zu finding%s\n", n, n == 1 ? "" : "s");
 }
 
@@ -65,19 +66,20 @@ void sg_doctor_print_json(sg_doctor_t *d)
     json_t *checks = json_array(), *limits = json_array();
     for (size_t i = 0; i < d->row_count; i++) {
         const sg_doctor_row_t *r = &d->rows[i];
-        (void)json_array_append_new(checks, json_pack("{s:s, s:s, s:s, s:s}", "check", r->check, "server", r->place,
-                                                      "result", level_name(r->level), "text", r->text));
+        (void)json_array_append_new(checks,
+                                    json_pack("{s:s, s:s, s:s, s:s}", "check", r->check, "server", r->place,
+                                              "result", level_name(r->level), "text", r->text));
     }
     if (d->groups)
         HASH_SORT(d->groups, by_name);
     for (const sg_doctor_group_t *g = d->groups; g; g = g->hh.next)
         (void)json_array_append_new(
             limits, json_pack("{s:s, s:s, s:b, s:I, s:I, s:I, s:I}", "limit", limit_of(g), "algorithm",
-                              algorithm_of(g), "in_config", g->known, "keys", (json_int_t)g->keys, "without_ttl",
-                              (json_int_t)g->without_ttl, "sampled", (json_int_t)g->sampled, "bytes",
-                              (json_int_t)sg_doctor_group_bytes(g)));
-    json_t *all = json_pack("{s:I, s:o, s:o}", "findings", (json_int_t)findings(d), "checks", checks, "limits",
-                            limits);
+                              algorithm_of(g), "in_config", g->known, "keys", (json_int_t)g->keys,
+                              "without_ttl", (json_int_t)g->without_ttl, "sampled", (json_int_t)g->sampled,
+                              "bytes", (json_int_t)sg_doctor_group_bytes(g)));
+    json_t *all =
+        json_pack("{s:I, s:o, s:o}", "findings", (json_int_t)findings(d), "checks", checks, "limits", limits);
     (void)json_dumpf(all, stdout, JSON_INDENT(2));
     putchar('\n');
     json_decref(all);

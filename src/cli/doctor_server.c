@@ -15,7 +15,7 @@
 typedef struct {
     sg_doctor_t *d;
     const char *place;
-    sg_str_t info;              /* the answer to INFO */
+    sg_str_t info; /* the answer to INFO */
 } server_t;
 
 #define ADD(s, level, check, ...) sg_doctor_add((s)->d, (level), (check), (s)->place, __VA_ARGS__)
@@ -62,8 +62,8 @@ static void judge_eviction(const server_t *s)
     else if (sg_str_eq(policy, SG_STR("noeviction")))
         ADD(s, SG_DOCTOR_OK, "eviction", "noeviction");
     else if (most == 0)
-        ADD(s, SG_DOCTOR_NOTE, "eviction", "maxmemory-policy %.*s would evict counters, but there is no maxmemory",
-            SG_STR_ARG(policy));
+        ADD(s, SG_DOCTOR_NOTE, "eviction",
+            "maxmemory-policy %.*s would evict counters, but there is no maxmemory", SG_STR_ARG(policy));
     else
         ADD(s, SG_DOCTOR_FINDING, "eviction",
             "maxmemory-policy %.*s may evict counters, and callers get their allowance back: set noeviction",
@@ -123,15 +123,18 @@ static void judge_persistence(const server_t *s, sg_sync_t *conn)
     double hours = (double)longest_window_us(s->d->config) / 3.6e9;
     if (field_is(s, "rdb_last_bgsave_status", "err"))
         ADD(s, SG_DOCTOR_FINDING, "persistence", "the last snapshot failed: see the log of Redis");
-    else if (aof && (field_is(s, "aof_last_write_status", "err") || field_is(s, "aof_last_bgrewrite_status", "err")))
-        ADD(s, SG_DOCTOR_FINDING, "persistence", "the append-only file cannot be written: see the log of Redis");
+    else if (aof &&
+             (field_is(s, "aof_last_write_status", "err") || field_is(s, "aof_last_bgrewrite_status", "err")))
+        ADD(s, SG_DOCTOR_FINDING, "persistence",
+            "the append-only file cannot be written: see the log of Redis");
     else if (aof)
         ADD(s, SG_DOCTOR_OK, "persistence", "append-only file");
     else if (saves)
-        ADD(s, SG_DOCTOR_NOTE, "persistence", "snapshots only: a restart loses what was used since the last one");
+        ADD(s, SG_DOCTOR_NOTE, "persistence",
+            "snapshots only: a restart loses what was used since the last one");
     else if (known)
-        ADD(s, SG_DOCTOR_NOTE, "persistence", "none: a restart forgets what was used in windows of up to %.1f h",
-            hours);
+        ADD(s, SG_DOCTOR_NOTE, "persistence",
+            "none: a restart forgets what was used in windows of up to %.1f h", hours);
     else
         ADD(s, SG_DOCTOR_NOTE, "persistence", "no append-only file; CONFIG GET save is not permitted");
 }
@@ -143,7 +146,8 @@ static void judge_role(const server_t *s)
     if (field_is(s, "role", "slave"))
         ADD(s, SG_DOCTOR_FINDING, "role", "a replica, which refuses decisions (READONLY): name the master");
     else if (field_is(s, "cluster_enabled", "1") && !cluster)
-        ADD(s, SG_DOCTOR_FINDING, "role", "part of a cluster, which answers MOVED: set store.mode to cluster");
+        ADD(s, SG_DOCTOR_FINDING, "role",
+            "part of a cluster, which answers MOVED: set store.mode to cluster");
     else if (field_is(s, "loading", "1"))
         ADD(s, SG_DOCTOR_FINDING, "role", "still loads its data");
     else
@@ -184,7 +188,7 @@ bool sg_doctor_look_at_server(sg_doctor_t *d, size_t server)
                       "memory, persistence and role are not known: %.*s", SG_STR_ARG(text));
         return judge_clock(&(server_t){.d = d, .place = sg_sync_place(conn)}, conn);
     }
-    char *copy = sg_strndup(sg_sync_text(v));   /* the next reply takes the place of this one */
+    char *copy = sg_strndup(sg_sync_text(v)); /* the next reply takes the place of this one */
     server_t s = {d, sg_sync_place(conn), sg_str(copy)};
     judge_role(&s);
     judge_eviction(&s);

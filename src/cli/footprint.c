@@ -5,14 +5,14 @@
 
 #include "base/clock.h"
 
-#define OBJECT      16      /* what a value that is no short string has in front */
+#define OBJECT      16 /* what a value that is no short string has in front */
 #define DICT_ENTRY  24
-#define SLOT_LINKS  16      /* cluster: an entry is also in the list of its slot */
-#define EMBEDDED    44      /* longest string that lies in one piece with its object */
-#define LISTPACK    7       /* an empty one */
-#define SHARED_INTS 10000   /* integers below take nothing */
-#define LEASE       32      /* length of a member, the request's id */
-#define COMPACT_MAX 128     /* members of a sorted set that is a listpack */
+#define SLOT_LINKS  16    /* cluster: an entry is also in the list of its slot */
+#define EMBEDDED    44    /* longest string that lies in one piece with its object */
+#define LISTPACK    7     /* an empty one */
+#define SHARED_INTS 10000 /* integers below take nothing */
+#define LEASE       32    /* length of a member, the request's id */
+#define COMPACT_MAX 128   /* members of a sorted set that is a listpack */
 
 /* jemalloc: multiples of 16 up to 128, then four classes to each power of two. */
 static int64_t allocated(int64_t bytes)
@@ -98,7 +98,8 @@ static int64_t sorted_set(int64_t members, int64_t now_us)
     if (members <= COMPACT_MAX)
         return packed(members * (packed_text(LEASE) + packed_number(now_us)));
     int64_t node = allocated(24 + 16) + 16 / 3;
-    return OBJECT + 16 + allocated(56) + 32 + allocated(24 + 32 * 16) + sg_footprint_table_bytes(members) / 2 +
+    return OBJECT + 16 + allocated(56) + 32 + allocated(24 + 32 * 16) +
+           sg_footprint_table_bytes(members) / 2 +
            members * (node + string_bytes(LEASE) + allocated(DICT_ENTRY));
 }
 

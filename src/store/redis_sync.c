@@ -197,7 +197,8 @@ static sg_sync_t *open_master(const sg_store_conf_t *conf, sg_why_t *why)
         if (!sentinel)
             continue;
         const sg_sync_value_t *v = sg_sync_send(sentinel, "SENTINEL GET-MASTER-ADDR-BY-NAME", &master, 1)
-                                       ? sg_sync_read(sentinel) : NULL;
+                                       ? sg_sync_read(sentinel)
+                                       : NULL;
         int64_t port = 0;
         char *host = NULL;
         if (sg_sync_count(v) == 2 && sg_sync_integer(sg_sync_at(v, 1), &port) && port < 65536)
@@ -279,7 +280,7 @@ sg_err_t sg_sync_open(const sg_store_conf_t *conf, sg_sync_servers_t *out, sg_wh
 {
     bool ok;
     out->count = 0;
-    if (conf->tls) {                /* never in clear text where the config asked for more */
+    if (conf->tls) { /* never in clear text where the config asked for more */
         sg_why_set(why, "this build has no TLS to Redis");
         return SG_ERR_UNSUPPORTED;
     }

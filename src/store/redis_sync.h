@@ -17,7 +17,7 @@ typedef struct redisReply sg_sync_value_t;
 
 typedef struct {
     sg_sync_t *at[SG_SYNC_SERVERS_MAX];
-    unsigned slots[SG_SYNC_SERVERS_MAX];    /* cluster: how many it serves */
+    unsigned slots[SG_SYNC_SERVERS_MAX]; /* cluster: how many it serves */
     size_t count;
 } sg_sync_servers_t;
 
@@ -40,10 +40,10 @@ const sg_sync_value_t *sg_sync_ask(sg_sync_t *s, const char *line);
 const char *sg_sync_error(const sg_sync_t *s);
 
 /* These take NULL as well: a value without content. */
-sg_str_t sg_sync_text(const sg_sync_value_t *v);            /* a string, a status or an error; else empty */
+sg_str_t sg_sync_text(const sg_sync_value_t *v); /* a string, a status or an error; else empty */
 bool sg_sync_is_error(const sg_sync_value_t *v);
-bool sg_sync_integer(const sg_sync_value_t *v, int64_t *out);   /* an integer, or a string that is one */
-size_t sg_sync_count(const sg_sync_value_t *v);             /* of an array; else 0 */
-const sg_sync_value_t *sg_sync_at(const sg_sync_value_t *v, size_t i);  /* NULL beyond the end */
+bool sg_sync_integer(const sg_sync_value_t *v, int64_t *out); /* an integer, or a string that is one */
+size_t sg_sync_count(const sg_sync_value_t *v);               /* of an array; else 0 */
+const sg_sync_value_t *sg_sync_at(const sg_sync_value_t *v, size_t i); /* NULL beyond the end */
 
 #endif

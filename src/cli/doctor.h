@@ -2,9 +2,14 @@
 #ifndef SG_CLI_DOCTOR_H
 #define SG_CLI_DOCTOR_H
 
-#include <uthash.h>
-
+#include "base/hash.h"
+#include "base/mem.h"
 #include "store/redis_sync.h"
+
+#define uthash_malloc(bytes) sg_malloc(bytes)
+#define uthash_free(p, bytes) sg_free(p)
+#define HASH_FUNCTION(key, bytes, out) ((out) = (unsigned)sg_fnv1a(sg_str_n((key), (bytes))))
+#include <uthash.h>
 
 typedef enum { SG_DOCTOR_OK, SG_DOCTOR_NOTE, SG_DOCTOR_FINDING } sg_doctor_level_t;
 

@@ -2,7 +2,7 @@
 
 #include "base/mem.h"
 
-#define PLACES 1024             /* a power of two */
+#define PLACES 4096             /* a power of two; about 3 MiB when all are in use */
 #define NAME_BYTES 320
 #define LIMITS_KEPT 8           /* requests with more limits are asked each time */
 

@@ -210,7 +210,7 @@ static void listeners_stop(sg_server_t *s)
  * it at every request: no more than needed. */
 static size_t connection_memory(const sg_server_conf_t *conf)
 {
-    enum { LEAST = 64 * 1024 };
+    enum { LEAST = 32 * 1024 };
     size_t twice = (size_t)conf->max_header_bytes * 2;
     return twice < LEAST ? LEAST : twice;
 }

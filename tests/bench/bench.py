@@ -60,7 +60,7 @@ def compare(run, a):
 
 
 def routes(run, a):
-    contenders = [peers.Slotgate(build + "%d routes" % n, program, peers.routes_config(n))
+    contenders = [peers.Slotgate(peers.label(build, "%d routes" % n), program, peers.routes_config(n))
                   for build, program in a.builds for n in (10, 1000)]
     results = measure_all(run, contenders, a.rounds, ["one", "/route-7/items/12345"])
     table.show_comparison(results)
@@ -81,13 +81,13 @@ def open_idle(port, count, request):
 def memory(run, a):
     rows = []
     for build, program in a.builds:
-        contender = peers.Slotgate(build + "slotgate", program, peers.memory_config())
+        contender = peers.Slotgate("slotgate", program, peers.memory_config())
         with contender.started(run) as gateway:
             run.load(gateway.port, ["one", "/"], 2)
             before = machine.rss_bytes(gateway.pids)
-            rows.append(("%safter start and warm-up" % build, before))
+            rows.append((peers.label(build, "after start and warm-up"), before))
             held = open_idle(gateway.port, 1000, b"GET /idle HTTP/1.1\r\nHost: bench\r\n\r\n")
-            rows.append(("%s1000 idle connections" % build, machine.rss_bytes(gateway.pids) - before))
+            rows.append((peers.label(build, "1000 idle connections"), machine.rss_bytes(gateway.pids) - before))
             for s in held:
                 s.close()
         with contender.started(run) as gateway:
@@ -96,7 +96,7 @@ def memory(run, a):
             while seen < 100000:
                 seen += run.load(gateway.port, ["addresses", str(seen)], 1).requests
             grown = (machine.rss_bytes(gateway.pids) - before) * 100000 / seen
-            rows.append(("%s100000 identities of three token buckets" % build, grown))
+            rows.append((peers.label(build, "100000 identities of three token buckets"), grown))
     table.show_memory(rows)
 
 

@@ -111,9 +111,15 @@ class Other:
         with contextlib.ExitStack() as stack:
             pid = run.start(stack, [self.program, "-f" if self.program == "haproxy" else "-c", path], port,
                             machine.GATEWAY_CORE)
+            if self.program == "nginx":     # its master listens before there is a worker
+                machine.until("nginx has a worker", lambda: len(machine.family(pid)) > 1)
             yield machine.Gateway(port, machine.family(pid))
         with contextlib.suppress(FileNotFoundError):
             os.unlink(access)
+
+
+def label(build, text):
+    return "%s: %s" % (build, text) if build else text
 
 
 def comparison(builds):
@@ -122,7 +128,7 @@ def comparison(builds):
                 ("slotgate, memory store", config(store="memory")),
                 ("slotgate, denied", config(buckets=NOTHING)),
                 ("slotgate, denied by Redis", config(buckets=NOTHING, deny_cache=False)))
-    ours = [Slotgate((build + ": " if build else "") + kind, program, text, kind)
+    ours = [Slotgate(label(build, kind), program, text, kind)
             for kind, text in variants for build, program in builds]
     return ours + [
         Other("nginx+Lua+Redis", "nginx", "nginx-lua.conf"),

@@ -10,8 +10,9 @@ import threading
 
 import pytest
 
-from harness.client import Malformed
+from harness.client import Connection, Malformed
 from harness.gateway import PROGRAM, digest
+from harness.upstream import Upstream
 from harness.wait import until
 
 KEY = {"X-API-Key": "k-acme"}
@@ -501,3 +502,63 @@ routes: [{name: all, match: {path: /*}, auth: none, upstream: up, response_heade
         f.write("nonsense: 1\n")
     until("the bad file is told", lambda: len(g.events("config not reloaded: the running one stays")) > failed)
     assert g.get("/x").header("X-Version") == good
+
+
+# --- more that a reload changes ------------------------------------------------------------------------
+
+
+def test_the_admin_listener_moves(gateway, upstream, folder):
+    g = gateway(config(upstream))
+    old = g.admin_port
+    path = os.path.join(folder, "admin.sock")
+    assert g.reload(config(upstream, say="two").replace('admin: {listen: "127.0.0.1:0"}',
+                                                        'admin: {listen: ["127.0.0.1:0", "unix:%s"]}' % path))
+    says(g, "two")
+    addresses = [e["address"] for e in g.events("admin listening")]
+    assert "unix:" + path in addresses
+    g.admin_port = int([a for a in addresses if a.startswith("127.")][-1].rsplit(":", 1)[1])
+    assert g.admin("/healthz")[0] == 200
+    with Connection("", 0, unix=path) as c:
+        assert c.request("GET", "/healthz").text == "ok\n"
+    assert os.stat(path).st_mode & 0o777 == 0o660
+    # An address that cannot be had: the listener stays, and so does all else of the new config.
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen(1)
+        assert g.reload(config(upstream, say="three").replace('admin: {listen: "127.0.0.1:0"}',
+                                                              'admin: {listen: "127.0.0.1:%d"}' % taken.getsockname()[1]))
+        says(g, "three")
+        assert g.events("the admin listener stays as it was")
+        assert g.admin("/healthz")[0] == 200
+    assert old > 0
+
+
+def test_log_level_and_format_of_a_reload(gateway, upstream):
+    g = gateway(config(upstream))
+    g.write_config(config(upstream, say="two").replace("log: {", "log: {format: text, "))
+    g.signal(signal.SIGHUP)
+    until("a line of text", lambda: re.search(r"^\S+ info config reloaded hash=", g.log(), re.M))
+    says(g, "two")
+    lines = g.log().count("\n")
+    g.write_config(config(upstream, say="three").replace("log: {", "log: {level: error, "))
+    g.signal(signal.SIGHUP)
+    says(g, "three")
+    assert g.stop() == 0
+    assert g.log().count("\n") == lines       # neither the reload nor the end is an error
+
+
+def test_a_route_and_its_upstream_go_and_come(gateway, upstream):
+    """A request under way keeps the route that it began with."""
+    with Upstream() as other:
+        g = gateway(config(upstream))
+        stream = Stream(g, upstream)
+        without = config(upstream, say="two").replace("  - {name: all, match: {path: /*}, upstream: up}\n", "")
+        assert g.reload(without)
+        says(g, "two")
+        assert g.get("/y").status == 404
+        assert g.reload(config(other, say="three"))
+        says(g, "three")
+        assert g.get("/y").status == 200 and other.count("/y") == 1 and upstream.count("/y") == 0
+        stream.push("still the old one")
+        stream.end()
+        g.access_count(1, url__path="/stream", slotgate__result="allowed")

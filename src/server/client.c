@@ -10,7 +10,7 @@
 #include "base/magic.h"
 #include "http/problem.h"
 
-enum { TARGET_MAX = 1024 * 1024 };
+enum { TARGET_MAX = 1024 * 1024, REPLY_BYTES = 16 * 1024 };
 /* How long, and for how many bytes, a closed connection's unread input is taken and dropped, so that no reset
  * overtakes the answer. */
 #define LINGER_US    INT64_C(2000000)
@@ -98,6 +98,12 @@ void sg_client_shut(sg_client_t *c)
     sg_server_run_soon(c->server);
 }
 
+/* False: nothing was taken. */
+static bool write_out(const sg_client_t *c, const sg_buf_t *out)
+{
+    return send(c->fd, out->data + out->start, sg_buf_len(out), MSG_DONTWAIT | MSG_NOSIGNAL) > 0;
+}
+
 void sg_client_write_raw(sg_client_t *c, const sg_refusal_t *why)
 {
     sg_buf_t body, out;
@@ -109,10 +115,24 @@ void sg_client_write_raw(sg_client_t *c, const sg_refusal_t *why)
                   "%zu\r\nConnection: close\r\n\r\n",
                   why->status, sg_status_phrase(why->status), sg_buf_len(&body));
     sg_buf_str_add(&out, sg_buf_str(&body));
-    if (send(c->fd, out.data + out.start, sg_buf_len(&out), MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
+    if (!write_out(c, &out))
         sg_log_event(SG_LOG_DEBUG, "an answer to a closing connection was not taken");
     sg_buf_deinit(&body);
     sg_buf_deinit(&out);
+}
+
+bool sg_client_write_reply(sg_client_t *c, const sg_reply_t *reply)
+{
+    sg_buf_t out;
+    sg_buf_init(&out, REPLY_BYTES);
+    sg_buf_printf(&out, "HTTP/1.1 %u %s\r\n", reply->status, sg_status_phrase(reply->status));
+    SG_FIELDS_EACH(f, reply->fields)
+    sg_buf_printf(&out, "%.*s: %.*s\r\n", SG_STR_ARG(f->name), SG_STR_ARG(f->value));
+    sg_buf_printf(&out, "Content-Length: %zu\r\nConnection: close\r\n\r\n", reply->bytes.n);
+    sg_buf_str_add(&out, reply->bytes);
+    bool ok = !out.failed && write_out(c, &out);
+    sg_buf_deinit(&out);
+    return ok;
 }
 
 /* The head did not come in time. A client that has begun one is told; one that sent nothing is just closed.

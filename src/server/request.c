@@ -6,7 +6,12 @@
 
 /* A body that nobody wants any more is taken and dropped so that the answer arrives and the connection lives
  * on: this much of one that has not begun to come, and this much of one that is on its way. */
-enum { DROP_UNSENT_BYTES = 64 * 1024, DROP_COMING_BYTES = 64 * 1024 * 1024, ARENA_BYTES = 8 * 1024 };
+enum {
+    DROP_UNSENT_BYTES = 64 * 1024,
+    DROP_RAW_BYTES = 1024 * 1024,
+    DROP_COMING_BYTES = 64 * 1024 * 1024,
+    ARENA_BYTES = 8 * 1024
+};
 
 /* Ended requests whose memory waits for the next ones. A sanitizer shall see each of them freed. */
 enum { SPARES_MAX = SG_SANITIZED ? 0 : 128 };
@@ -163,7 +168,7 @@ void sg_request_completed(sg_live_t *live, enum MHD_RequestTerminationCode how)
     sg_add_connections(s->metrics, SG_CONN_IDLE, 1);
     note_library_refusal(live);
     bool ok = how == MHD_REQUEST_TERMINATED_COMPLETED_OK || live->tunnel_ended;
-    s->handler->done(&live->rq, live->queued && ok);
+    s->handler->done(&live->rq, live->written_raw || (live->queued && ok));
     sg_defer_free(s->loop, &live->dead, live_dead, live);
     if (s->draining)
         sg_client_shut(c);
@@ -245,12 +250,26 @@ static enum MHD_Result at_head(sg_live_t *live)
     return MHD_YES;
 }
 
+/* The library can answer only behind the body. Much of it is not waited for: a small answer goes out past the
+ * library then, and the connection ends. */
+static bool enough_dropped(sg_live_t *live)
+{
+    bool small = live->reply.kind == SG_ANSWER_BYTES && !live->rq.tls &&
+                 !sg_str_eq(live->rq.method, SG_STR("HEAD"));
+    if (small && live->dropped_bytes > DROP_RAW_BYTES && !live->tried_raw) {
+        live->tried_raw = true;
+        live->written_raw = sg_client_write_reply(live->client, &live->reply);
+        live->client->linger = live->written_raw;
+    }
+    return live->written_raw || live->dropped_bytes > DROP_COMING_BYTES;
+}
+
 static enum MHD_Result take_body(sg_live_t *live, const char *data, size_t *size)
 {
     if (live->drop_body) {
         live->dropped_bytes += *size;
         *size = 0;
-        return live->dropped_bytes > DROP_COMING_BYTES ? MHD_NO : MHD_YES;
+        return enough_dropped(live) ? MHD_NO : MHD_YES;
     }
     size_t taken = live->client->server->handler->body(&live->rq, sg_str_n(data, *size));
     *size -= taken;

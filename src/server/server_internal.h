@@ -54,6 +54,7 @@ typedef struct sg_live {
     sg_client_t *client; /* gone before this when the connection ends */
     sg_phase_t phase;
     bool admitted, suspended, cut, close;
+    bool tried_raw, written_raw; /* the answer went out past the library */
     bool calling; /* the library is in its call of us: it learns from what we return */
     bool replied, queued;
     bool drop_body; /* the answer is there; what comes of the body is dropped */
@@ -148,6 +149,8 @@ void sg_lingerers_free(sg_server_t *s);
 /* Write a small answer straight to the socket, past libmicrohttpd: only while nothing of an answer has been
  * sent. */
 void sg_client_write_raw(sg_client_t *c, const sg_refusal_t *why);
+/* The same for an answer whose body is `bytes`; the connection must end after it. False: nothing was sent. */
+bool sg_client_write_reply(sg_client_t *c, const sg_reply_t *reply);
 
 void sg_server_run_soon(sg_server_t *s);
 

@@ -283,14 +283,35 @@ def test_a_refusal_in_the_middle_of_an_upload_arrives(start, upstream):
     upstream.on("/up", refuse)
     g = start(server="max_body_size: 100MiB")
     with g.connect() as c:
-        c.send(head("POST", "/up", "Content-Length: %d" % (2 * MIB)))
-        c.send(b"a" * MIB)
+        c.send(head("POST", "/up", "Content-Length: %d" % (MIB // 2)))
+        c.send(b"a" * (MIB // 4))
         until("the upstream has answered", lambda: upstream.count("/up"))
-        c.send(b"a" * MIB)
+        c.send(b"a" * (MIB // 4))
         a = c.answer("POST")
         assert (a.status, a.text) == (413, "too much")
         assert c.request("GET", "/own").text == "own"
     assert g.access_count(1, url__path="/up")[0]["slotgate.result"] == "allowed"
+
+
+def test_a_refusal_does_not_wait_for_a_large_upload(start, upstream):
+    @early
+    def refuse(request, peer):
+        peer.answer(507, [("X-Why", "full")], b"no room", "Full")
+        peer.closed_by_peer()
+        return False
+    upstream.on("/up", refuse)
+    g = start(server="max_body_size: 1GiB")
+    with g.connect() as c:
+        c.send(head("POST", "/up", "Content-Length: %d" % (512 * MIB)))
+        try:
+            for piece in pieces(8 * MIB):
+                c.send(piece)
+        except OSError:
+            pass                        # the gateway has had enough of it
+        a = c.answer("POST")
+        assert (a.status, a.text, a.header("X-Why"), a.header("Connection")) == (507, "no room", "full", "close")
+    entry = g.access_count(1)[0]
+    assert (entry["http.response.status_code"], entry["slotgate.result"]) == (507, "allowed")
 
 
 def test_an_upstream_that_answers_early_still_gets_the_rest(start, upstream):

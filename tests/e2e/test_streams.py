@@ -421,6 +421,18 @@ def test_a_connection_that_says_nothing(start):
     assert g.metric("slotgate_refused_requests_total", reason="header_timeout") == 0
 
 
+def test_an_idle_connection_is_closed_without_a_word(start):
+    g = start(server="idle_timeout: 500ms, header_timeout: 500ms")
+    with g.connect() as quiet, g.connect() as begun:
+        for c in (quiet, begun):
+            assert c.request("GET", "/own").text == "own"
+        begun.send("GET /own HTTP/1.1\r\nHost:")
+        assert quiet.at_end()
+        a = begun.answer()
+        assert a.status == 408 and begun.at_end()
+    assert g.metric("slotgate_refused_requests_total", reason="header_timeout") == 1
+
+
 def test_a_body_that_stops_coming(start, upstream):
     g = start(server="idle_timeout: 1s")
     with g.connect() as c:

@@ -86,6 +86,7 @@ typedef struct {
     uint64_t tried; /* bits of targets */
     unsigned attempts, target_index;
     bool stale_retry_done;
+    bool attempt_failed;   /* this attempt's failure has been reported */
     sg_buf_t out;          /* head and body; all of it is kept while it may have to be sent again */
     size_t head_len, sent; /* of `out` */
     bool replayable;       /* `out` still begins with the head */

@@ -54,10 +54,19 @@ static void cut(sg_exchange_t *ex, sg_up_outcome_t outcome)
     sg_request_have_answer(ex->rq);
 }
 
+/* This attempt's target is tried last from now on, and balancing learns of it: once for each attempt. */
+static void target_failed(sg_exchange_t *ex)
+{
+    if (!ex->attempt_failed)
+        sg_upstream_report(ex->proxy->upstreams, upstream_of(ex), ex->target_index, false);
+    ex->attempt_failed = true;
+    ex->tried |= UINT64_C(1) << (ex->target_index & 63);
+}
+
 static void fail(sg_exchange_t *ex, sg_up_outcome_t outcome, sg_refuse_t why)
 {
     if (ex->conn)
-        sg_upstream_report(ex->proxy->upstreams, upstream_of(ex), ex->target_index, false);
+        target_failed(ex);
     if (ex->state == SG_EX_RELAYING) {
         cut(ex, SG_UP_CUT);
         return;
@@ -145,6 +154,7 @@ static void again(sg_exchange_t *ex, bool fresh)
 {
     drop_conn(ex);
     rewind_request(ex);
+    ex->attempt_failed = false;
     sg_exchange_go(ex, SG_EX_SENDING);
     dial(ex, fresh);
 }
@@ -154,7 +164,7 @@ static void again(sg_exchange_t *ex, bool fresh)
 static void broken(sg_exchange_t *ex, sg_up_outcome_t outcome, sg_refuse_t why)
 {
     bool stale = ex->conn && sg_conn_reused(ex->conn) && !ex->stale_retry_done;
-    unsigned kind = outcome == SG_UP_CONNECT ? SG_RETRY_CONNECT : SG_RETRY_RESET;
+    unsigned kind = ex->conn ? SG_RETRY_RESET : SG_RETRY_CONNECT;
     bool allowed = upstream_of(ex)->retry_on & kind && ex->attempts <= upstream_of(ex)->retries;
     if (!may_replay(ex) || (!stale && !allowed)) {
         fail(ex, outcome, why);
@@ -164,8 +174,7 @@ static void broken(sg_exchange_t *ex, sg_up_outcome_t outcome, sg_refuse_t why)
         ex->stale_retry_done = true;
         ex->attempts--;
     } else {
-        sg_upstream_report(ex->proxy->upstreams, upstream_of(ex), ex->target_index, false);
-        ex->tried |= UINT64_C(1) << (ex->target_index & 63);
+        target_failed(ex);
     }
     again(ex, true);
 }
@@ -239,8 +248,7 @@ static void on_dial(void *arg, sg_err_t err, sg_conn_t *conn, const char *text)
            SG_F_STR("target", sg_dial_target(ex->dial)->url), SG_F_STR("error", sg_err_name(err)),
            SG_F_STR("detail", text));
     ex->dial = NULL;
-    sg_upstream_report(ex->proxy->upstreams, upstream_of(ex), ex->target_index, false);
-    ex->tried |= UINT64_C(1) << (ex->target_index & 63);
+    target_failed(ex);
     sg_count_upstream_attempt(ex->proxy->metrics, upstream_of(ex)->metric);
     dial_failed(ex, err);
 }
@@ -454,8 +462,7 @@ static bool head_fits(const sg_exchange_t *ex)
 static void head_complete(sg_exchange_t *ex, sg_str_t rest)
 {
     if (status_is_retried(ex)) {
-        sg_upstream_report(ex->proxy->upstreams, upstream_of(ex), ex->target_index, false);
-        ex->tried |= UINT64_C(1) << (ex->target_index & 63);
+        target_failed(ex);
         ex->answer_begun = false;
         again(ex, false);
         return;

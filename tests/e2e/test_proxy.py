@@ -286,6 +286,26 @@ def test_a_target_that_refuses_is_passed_over(gateway, upstream):
     assert sorted(r.body for r in upstream.requests) == [b"%d" % i for i in range(6)]
 
 
+def test_a_target_is_ejected_after_as_many_failures_as_the_config_says(gateway, upstream):
+    """Each failed attempt counts once: two failures of three leave the target in use."""
+    dead = "http://127.0.0.1:%d" % free_port()
+    g = gateway(config(up(dead, upstream.url, more="eject: {failures: 3, for: 1h}")))
+
+    def attempts():
+        return g.metric("slotgate_upstream_attempts_total", upstream="up")
+    failures = 0
+    while failures < 3:
+        assert g.metric("slotgate_upstream_target_up", target=dead) == 1
+        before = attempts()
+        assert g.get("/x").status == 200
+        failures += int(attempts() - before) - 1     # a second attempt: the first met the dead target
+    until("the dead target is out", lambda: g.metric("slotgate_upstream_target_up", target=dead) == 0)
+    before = attempts()
+    for _ in range(6):
+        assert g.get("/x").status == 200
+    assert attempts() == before + 6
+
+
 def test_nobody_listens(gateway, upstream):
     g = gateway(config(up("http://127.0.0.1:%d" % free_port(), "http://127.0.0.1:%d" % free_port())))
     a = g.get("/x")

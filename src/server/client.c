@@ -16,6 +16,7 @@ enum { TARGET_MAX = 1024 * 1024, REPLY_BYTES = 16 * 1024 };
 #define LINGER_US    INT64_C(2000000)
 #define LINGER_BYTES (8 * 1024 * 1024)
 #define HUNG_UP_US   1000
+#define TICKS_US     INT64_C(20000)
 
 typedef struct {
     sg_link_t link;
@@ -88,8 +89,12 @@ static bool has_begun(const sg_client_t *c)
     socklen_t len = sizeof info;
     if (c->peer_is_unix || getsockopt(c->fd, IPPROTO_TCP, TCP_INFO, &info, &len) < 0)
         return false;
+    if (c->requests == 0)
+        return info.tcpi_bytes_received > 0;
+    /* The kernel counts in ticks. An idle client must never get a 408: it would be the answer to its next
+     * request. */
     int64_t quiet_us = sg_loop_now_us(c->server->loop) - c->waiting_since_us;
-    return info.tcpi_bytes_received > 0 && (int64_t)info.tcpi_last_data_recv * 1000 < quiet_us;
+    return (int64_t)info.tcpi_last_data_recv * 1000 + TICKS_US < quiet_us;
 }
 
 void sg_client_shut(sg_client_t *c)

@@ -1,177 +1,18 @@
 #!/usr/bin/python3
-"""Writes tests/vectors/<algorithm>.json: traces, with the answers that the definitions of docs/limits.md give.
-
-Written from the definitions alone, in fractions, and slow: every time is found by halving over "how much would be left then".
-"""
+"""Writes tests/vectors/<algorithm>.json: traces, with the answers that the reference model (tests/model) gives."""
 
 import json
-import math
 import os
 import random
 import sys
-from fractions import Fraction as F
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "model"))
+
+from model import Model     # noqa: E402
 
 S = 1000000                        # one second
 T0 = 1800000000 * S                # a full hour, 8:00 UTC
 DAY = 86400 * S
-
-
-class Refill:
-    """Token bucket and GCRA: a level of tokens."""
-
-    def __init__(self):
-        self.used = F(0)
-        self.at = None
-
-    def used_at(self, l, t):
-        if self.at is None:
-            return F(0)
-        used = self.used - F(t - self.at) * F(l["rate_count"], l["rate_us"])
-        return min(max(used, F(0)), F(l["limit"]))
-
-    def left(self, l, t):
-        return math.floor(l["limit"] - self.used_at(l, t))
-
-    def unused(self, l, t):
-        return self.used_at(l, t) == 0
-
-    def settle(self, l, t, rule=None):
-        if self.at is not None:
-            self.used, self.at = self.used_at(rule or l, t), t
-            self.used = min(self.used, F(l["limit"]))
-
-    def take(self, l, t, cost, lease):
-        self.settle(l, t)
-        self.used, self.at = self.used + cost, t
-
-
-class FixedWindow:
-    def __init__(self):
-        self.counts = {}
-
-    def used(self, l, t):
-        """Another window than this one is still to come, and empty."""
-        this = self.now // l["window_us"]
-        return self.counts.get(this, 0) if t // l["window_us"] == this else 0
-
-    def left(self, l, t):
-        return max(0, l["limit"] - self.used(l, t))
-
-    def unused(self, l, t):
-        return self.used(l, t) == 0
-
-    def settle(self, l, t, rule=None):
-        pass
-
-    def take(self, l, t, cost, lease):
-        self.counts[t // l["window_us"]] = self.counts.get(t // l["window_us"], 0) + cost
-
-
-class SlidingWindow:
-    def __init__(self):
-        self.counts = {}
-
-    def used(self, l, t):
-        width = -(-l["window_us"] // l["precision"])
-        oldest = t // width - l["precision"]
-        whole = sum(n for i, n in self.counts.items() if i > oldest)
-        return whole + math.ceil(F(self.counts.get(oldest, 0) * (width - t % width), width))
-
-    def left(self, l, t):
-        return max(0, l["limit"] - self.used(l, t))
-
-    def unused(self, l, t):
-        return self.used(l, t) == 0
-
-    def settle(self, l, t, rule=None):
-        """Counts of the future are of now; of another precision, at the end of their sub-window."""
-        new, old = -(-l["window_us"] // l["precision"]), -(-(rule or l)["window_us"] // (rule or l)["precision"])
-        counts, self.counts = self.counts, {}
-        for i, n in counts.items():
-            i = min(((i + 1) * old - 1) // new, t // new)
-            self.counts[i] = self.counts.get(i, 0) + n
-
-    def take(self, l, t, cost, lease):
-        i = t // -(-l["window_us"] // l["precision"])
-        self.counts[i] = self.counts.get(i, 0) + cost
-
-
-class SlidingLog:
-    def __init__(self):
-        self.times = []
-
-    def used(self, l, t):
-        return sum(1 for e in self.times if t - e < l["window_us"])
-
-    def left(self, l, t):
-        return max(0, l["limit"] - self.used(l, t))
-
-    def unused(self, l, t):
-        return self.used(l, t) == 0
-
-    def settle(self, l, t, rule=None):
-        self.times = [min(e, t) for e in self.times]
-
-    def take(self, l, t, cost, lease):
-        self.times = [e for e in self.times if t - e < l["window_us"]] + [t] * cost
-
-
-class Concurrency:
-    def __init__(self):
-        self.ends = {}
-
-    def used(self, l, t):
-        return sum(1 for e in self.ends.values() if e > t)
-
-    def left(self, l, t):
-        return max(0, l["limit"] - self.used(l, t))
-
-    def unused(self, l, t):
-        return self.used(l, t) == 0
-
-    def settle(self, l, t, rule=None):
-        self.ends = {k: min(e, t + l["lease_us"]) for k, e in self.ends.items()}
-
-    def take(self, l, t, cost, lease):
-        self.ends = {k: e for k, e in self.ends.items() if e > t}
-        self.ends[lease] = t + l["lease_us"]
-
-
-MAKE = {"token_bucket": Refill, "gcra": Refill, "fixed_window": FixedWindow,
-        "sliding_window": SlidingWindow, "sliding_log": SlidingLog, "concurrency": Concurrency}
-
-
-def first_ms(holds):
-    """The fewest whole ms after which `holds`."""
-    high = 1
-    if holds(0):
-        return 0
-    while not holds(high):
-        high *= 2
-    low = high // 2
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if holds(middle) else (middle, high)
-    return high
-
-
-def answer(state, l, t, units):
-    left = state.left(l, t)
-    never = l["limit"] == 0 or units > l["limit"]
-    out = {"allowed": 2 if never else int(units <= left), "remaining": left, "reset_ms": 0, "retry_ms": 0, "more_ms": 0}
-    if not state.unused(l, t):
-        out["reset_ms"] = first_ms(lambda ms: state.unused(l, t + 1000 * ms))
-        out["more_ms"] = first_ms(lambda ms: state.left(l, t + 1000 * ms) > left)
-    if out["allowed"] == 0:
-        out["retry_ms"] = first_ms(lambda ms: state.left(l, t + 1000 * ms) >= units)
-    return out
-
-
-NOTHING = {"allowed": 2, "remaining": 0, "reset_ms": 0, "retry_ms": 0, "more_ms": 0}
-
-
-def units_of(l, cost):
-    return min(cost, 1) if l["algorithm"] == "concurrency" else cost
 
 
 class Trace:
@@ -179,29 +20,13 @@ class Trace:
 
     def __init__(self, name, *limits):
         self.name, self.limits, self.first, self.steps = name, list(limits), list(limits), []
-        self.states = {l["name"]: MAKE[l["algorithm"]]() for l in limits}
-        self.rules = {l["name"]: l for l in limits}
+        self.model = Model()
         self.t, self.changed = T0, False
 
     def ask(self, wait_us=0, cost=1, lease=None):
         self.t += wait_us
         lease = lease or "lease%d" % len(self.steps)
-        answers = []
-        for l in self.limits:
-            state = self.states[l["name"]]
-            state.now = self.t
-            if l["limit"] == 0:
-                answers.append(dict(NOTHING))
-                continue
-            if cost > 0:
-                state.settle(l, self.t, self.rules[l["name"]])
-                self.rules[l["name"]] = l
-            answers.append(answer(state, l, self.t, units_of(l, cost)))
-        allowed = all(a["allowed"] == 1 for l, a in zip(self.limits, answers) if not l.get("dry_run"))
-        for i, l in enumerate(self.limits):
-            if allowed and cost > 0 and answers[i]["allowed"] == 1:
-                self.states[l["name"]].take(l, self.t, cost, lease)
-                answers[i] = answer(self.states[l["name"]], l, self.t, 0)
+        allowed, answers = self.model.ask([l["name"] for l in self.limits], self.limits, self.t, cost, lease)
         self.steps.append({"at_us": self.t, "cost": cost, "allowed": allowed, "limits": answers})
         if not lease.startswith("lease"):
             self.steps[-1]["lease"] = lease
@@ -221,7 +46,7 @@ class Trace:
     def release(self, lease):
         for l in self.limits:
             if l["algorithm"] == "concurrency":
-                self.states[l["name"]].ends.pop(lease, None)
+                self.model.release(l["name"], lease)
         self.steps.append({"release": lease})
         return self
 

@@ -37,11 +37,13 @@ class Gateway:
             f.write(text)
 
     def start(self, wait=True):
+        before = len(self.events("serving"))        # of a start before this one
         with open(self.log_path, "ab") as log:
             self.process = subprocess.Popen(self.wrap + [PROGRAM, "-c", self.config_path], stdout=log, stderr=log,
                                             stdin=subprocess.DEVNULL, env=self.env, pass_fds=self.pass_fds)
         if wait:
-            until("serving: " + self.log(), lambda: self.events("serving") or self.process.poll() is not None)
+            until("serving: " + self.log(), lambda: len(self.events("serving")) > before or
+                  self.process.poll() is not None)
             assert self.process.poll() is None, self.log()
             self.admin_port = self.events("admin listening")[-1]["port"] if "port" in self.events("admin listening")[-1] \
                 else int(self.events("admin listening")[-1]["address"].rsplit(":", 1)[1])

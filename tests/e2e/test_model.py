@@ -1,0 +1,567 @@
+"""Whole gateways against the reference model (tests/model): random mixes of limits, four gateways, one Redis.
+
+The first test gives the script a clock of its own (harness/clock.py), so windows end, buckets refill and clocks go back in the middle of
+it, and every number is compared exactly, however busy the machine is. The others run by the real clock, with windows that cannot end.
+
+SG_MODEL_SECONDS: how long each test goes on (12); SG_MODEL_SEED: where the seeds begin (1). A failure names its seed."""
+import math
+import os
+import random
+import re
+import sys
+import threading
+import time
+from collections import deque
+
+import pytest
+
+from harness.client import Malformed
+from harness.clock import ClockedRedis, Decision
+from harness.gateway import digest
+from harness.redis import Client
+from harness.wait import until
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "model"))
+
+from model import Model, units_of     # noqa: E402
+
+SECONDS = float(os.environ.get("SG_MODEL_SECONDS", "12"))
+SEED = int(os.environ.get("SG_MODEL_SEED", "1"))
+S = 1000000
+DAY = 86400 * S
+CODES = {"token_bucket": "tb", "gcra": "gc", "fixed_window": "fw", "sliding_window": "sw", "sliding_log": "sl", "concurrency": "cc"}
+TENANTS = {"acme": ("one", "two"), "umbrella": ("only",)}
+CALLERS = [("acme", "one"), ("acme", "two"), ("umbrella", "only"), (None, None)]
+ADDRESSES = ["10.1.0.%d" % i for i in range(1, 4)]
+
+
+# --- limits: as the model has them, and as the config does ------------------------------------------------
+
+def text_of(us):
+    return "%dms" % (us // 1000)
+
+
+def rate(rng, slow):
+    """(units, unit of time, µs) of a rate as it is written."""
+    word, us = rng.choice([("d", DAY)] if slow else [("s", S), ("m", 60 * S), ("h", 3600 * S)])
+    return rng.choice([1] if slow else [1, 2, 3, 7, 10, 50]), word, us
+
+
+class Limit:
+    """One limit of one class. `slow`: nothing of it comes back during a test."""
+
+    def __init__(self, rng, name, slow, algorithms):
+        self.name, self.slow = name, slow
+        self.algorithm = rng.choice(algorithms)
+        self.per = rng.choice(["tenant", "key", "ip"])
+        self.window_us = rng.choice([3600 * S] if slow else [250000, S, 7 * S, 60 * S, 3600 * S])
+        if self.algorithm == "fixed_window":
+            self.window_us = 366 * DAY if slow else max(S, self.window_us)
+        self.change(rng)
+
+    def change(self, rng):
+        """Other numbers: everything that does not begin a counter anew."""
+        self.limit = rng.choice([0, 1, 2, 3, 5, 10, 17, 40, 100]) if rng.random() < 0.9 else rng.randint(10, 400)
+        self.rate = rate(rng, self.slow)
+        self.precision = rng.choice([1, 2, 3, 7, 10, 10, 60])
+        self.lease_us = rng.choice([5 * S, 60 * S])
+        self.dry_run = rng.random() < 0.2
+        self.gold = rng.choice([None, None, 0, 2, 25, 1000])
+
+    def of(self, tenant):
+        """As the model has it, for this tenant."""
+        limit = self.gold if tenant == "acme" and self.gold is not None else self.limit
+        l = {"name": self.name, "algorithm": self.algorithm, "limit": limit, "dry_run": self.dry_run}
+        if self.algorithm in ("token_bucket", "gcra"):
+            count, _, us = self.rate
+            common = math.gcd(count, us)
+            l.update(rate_count=count // common, rate_us=us // common)
+        elif self.algorithm == "concurrency":
+            l.update(lease_us=self.lease_us)
+        else:
+            l.update(window_us=self.window_us, precision=self.precision)
+        return l
+
+    def field(self):
+        return {"token_bucket": "capacity", "gcra": "burst"}.get(self.algorithm, "limit")
+
+    def yaml(self):
+        words = ["name: " + self.name.split(".")[1], "algorithm: " + self.algorithm, "%s: %d" % (self.field(), self.limit),
+                 "per: " + self.per]
+        if self.algorithm in ("token_bucket", "gcra"):
+            words.append("%s: %d/%s" % ("refill" if self.algorithm == "token_bucket" else "rate", *self.rate[:2]))
+        elif self.algorithm == "concurrency":
+            words.append("lease: " + text_of(self.lease_us))
+        else:
+            words.append("window: " + text_of(self.window_us))
+        if self.algorithm == "sliding_window":
+            words.append("precision: %d" % self.precision)
+        return "    - {%s}\n" % ", ".join(words + ["dry_run: true"] * self.dry_run)
+
+    def counter(self, who):
+        """Whose counter it is: what the caller shares with others decides."""
+        tenant, key, ip = who
+        owner = tenant or "address " + ip
+        if self.per == "key":
+            owner = (owner, key or ip)
+        elif self.per == "ip":
+            owner = (owner, ip)
+        windowed = self.algorithm in ("fixed_window", "sliding_window", "sliding_log")
+        return self.name, self.algorithm, self.window_us if windowed else 0, owner
+
+
+CONFIG = """
+server: {{listen: "127.0.0.1:0", workers: {workers}, trusted_proxies: ["127.0.0.1"]}}
+admin: {{listen: "127.0.0.1:0"}}
+log: {{access: off}}
+store: {store}
+classes:
+{classes}
+plans: {{gold: {{{gold}}}}}
+tenants:
+  acme: {{plan: gold, keys: [{{id: one, sha256: {one}}}, {{id: two, sha256: {two}}}]}}
+  umbrella: {{keys: [{{id: only, sha256: {only}}}]}}
+upstreams: {{up: {{targets: [{{url: "{upstream}"}}]}}}}
+routes:
+  - {{name: say, match: {{path: /say}}, auth: none, respond: {{status: 200, body: "{generation}"}}}}
+{routes}
+"""
+COSTS = [0, 1, 1, 1, 2, 3, 5, 10]
+
+
+class World:
+    """Classes of 1 to 8 limits, and a route for each class and cost."""
+
+    def __init__(self, rng, upstream, store, slow, algorithms, workers=1, classes=8):
+        self.upstream, self.store, self.workers, self.generation = upstream, store, workers, 0
+        self.classes = [[Limit(rng, "c%d.l%d" % (c, i), slow, algorithms) for i in range(1 + (c if c < 8 else rng.randrange(8)))]
+                        for c in range(classes)]
+
+    def change(self, rng):
+        for limits in rng.sample(self.classes, 3):
+            for l in limits:
+                if rng.random() < 0.6:
+                    l.change(rng)
+        self.generation += 1
+
+    def reload(self, gateways):
+        for g in gateways:
+            assert g.reload(self.config()), g.log()
+        for g in gateways:
+            until("the new config is in use", lambda g=g: g.get("/say").text == str(self.generation))
+
+    def config(self):
+        routes = ""
+        for c in range(len(self.classes)):
+            for cost in range(11):
+                for kind, action in (("r", "respond: {status: 200}"), ("u", "upstream: up")):
+                    routes += "  - {name: %s%dx%d, match: {path: /%s/%d/%d}, auth: optional, classes: [c%d], cost: %d, %s}\n" % \
+                        (kind, c, cost, kind, c, cost, c, cost, action)
+        limits = [l for c in self.classes for l in c]
+        return CONFIG.format(
+            workers=self.workers, store=self.store, generation=self.generation, upstream=self.upstream.url, routes=routes,
+            classes="".join("  c%d:\n%s" % (i, "".join(l.yaml() for l in c)) for i, c in enumerate(self.classes)),
+            gold=", ".join("%s: {%s: %d}" % (l.name, l.field(), l.gold) for l in limits if l.gold is not None),
+            one=digest("k-one"), two=digest("k-two"), only=digest("k-only"))
+
+
+class Request:
+    def __init__(self, rng, world, kinds="rrru"):
+        self.number, self.cost = rng.randrange(len(world.classes)), rng.choice(COSTS)
+        tenant, key = rng.choice(CALLERS)
+        self.who = (tenant, key, rng.choice(ADDRESSES))
+        self.limits = world.classes[self.number]
+        self.path = "/%s/%d/%d" % (rng.choice(kinds), self.number, self.cost)
+        self.answer = None
+
+    def send(self, connection):
+        headers = [("X-Forwarded-For", self.who[2])] + ([("X-API-Key", "k-" + self.who[1])] if self.who[1] else [])
+        self.answer = connection.request("GET", self.path, headers)
+        return self.answer
+
+    def ask(self, model, t, lease="x"):
+        limits = [l.of(self.who[0]) for l in self.limits]
+        allowed, answers = model.ask([l.counter(self.who) for l in self.limits], limits, t, self.cost, lease)
+        return limits, allowed, answers
+
+    def shown(self):
+        """The RateLimit field: {name: (remaining, seconds until one more or 0)}"""
+        found = re.findall(r'"([^"]+)";r=(\d+)(?:;t=(\d+))?', self.answer.header("RateLimit") or "")
+        return {name: (int(r), int(t or 0)) for name, r, t in found}
+
+    def __repr__(self):
+        return "%s by %s: %s" % (self.path, self.who, self.answer)
+
+
+def seconds(ms):
+    return -(-ms // 1000)
+
+
+def retry_after(limits, answers):
+    """Of the limits that deny: the longest, and none when one will never allow it."""
+    denying = [a for l, a in zip(limits, answers) if not l["dry_run"] and a["allowed"] != 1]
+    return None if any(a["allowed"] == 2 for a in denying) else max(1, seconds(max(a["retry_ms"] for a in denying)))
+
+
+def violated(limits, answers):
+    return [l["name"] for l, a in zip(limits, answers) if not l["dry_run"] and a["allowed"] != 1]
+
+
+def check_answer(request, limits, allowed, answers):
+    """Status and fields, when the numbers are known exactly."""
+    a = request.answer
+    assert a.status == (200 if allowed else 429)
+    want = {l["name"]: (x["remaining"], seconds(x["more_ms"])) for l, x in zip(limits, answers) if not l["dry_run"]}
+    assert request.shown() == want
+    if not allowed:
+        after = a.header("Retry-After")
+        assert (after and int(after)) == retry_after(limits, answers)
+        assert all('"%s"' % name in a.text.split("violated-policies")[1] for name in violated(limits, answers))
+
+
+def seeds():
+    """One after the other until the time is over; at least one."""
+    end, seed = time.monotonic() + SECONDS, SEED
+    while True:
+        yield seed
+        seed += 1
+        if time.monotonic() >= end:
+            return
+
+
+# --- the script by a clock of the test's ------------------------------------------------------------------
+
+class Replay:
+    """Goes through the proxy's log, decision by decision, with the model."""
+
+    def __init__(self):
+        self.model, self.names, self.owners, self.sure = Model(), {}, {}, set()
+        self.lost, self.found, self.history = [], {}, {}
+        self.went_back, self.touched = False, {}
+        self.decisions = self.denied = 0
+
+    def doubt(self):
+        """After a reload or a clock that went back a denial may put right what is stored, once for each counter."""
+        self.sure = set()
+
+    @staticmethod
+    def names_of(request, decision):
+        """(counter, its key without a fixed window's number)"""
+        return [(l.counter(request.who), key.rsplit(":", 1)[0] if l.algorithm == "fixed_window" else key)
+                for l, key in zip(request.limits, decision.keys)]
+
+    def keys_are_told_apart(self, request, decision):
+        """Equal counters have equal keys, and different ones different keys."""
+        for (counter, name), l in zip(self.names_of(request, decision), request.limits):
+            assert name.startswith("rl:%s:v1:{" % CODES[l.algorithm]) and ":%s" % l.name in name
+            assert self.names.setdefault(counter, name) == name
+            assert self.owners.setdefault(name, counter) == counter
+
+    def fits(self, request, decision):
+        return request.cost == decision.cost and len(request.limits) == len(decision.keys) and all(
+            ":%s" % counter[0] in name and self.names.get(counter, name) == name and self.owners.get(name, counter) == counter
+            for counter, name in self.names_of(request, decision))
+
+    def nothing_changed(self, request, decision):
+        for l, key, before, after in zip(request.limits, decision.keys, decision.before, decision.after):
+            assert key not in self.sure or before == after, ("a request that took nothing changed", key)
+
+    def forget_expired(self, request, d):
+        """Redis lets keys live by the real clock: what the test's own has gone back behind may be gone, a second after it was used."""
+        for l, key, before in zip(request.limits, d.keys, d.before):
+            if self.went_back and before is None and d.real_s - self.touched.get(key, d.real_s) > 0.9:
+                self.model.forget(l.counter(request.who), l.of(request.who[0]), d.at_us)
+            if d.cost > 0:
+                self.touched[key] = d.real_s
+
+    def decide(self, request, d):
+        self.decisions += 1
+        assert len(d.keys) == len(request.limits) and d.cost == request.cost
+        self.keys_are_told_apart(request, d)
+        if d.wrong_bucket:
+            assert d.before == d.after, "a wrong bucket wrote"
+            return
+        self.forget_expired(request, d)
+        limits, allowed, answers = request.ask(self.model, d.at_us, d.lease)
+        want = [d.at_us // 1000, int(allowed)]
+        for a in answers:
+            want += [a["allowed"], a["remaining"], a["reset_ms"], a["retry_ms"], a["more_ms"]]
+        if d.reply != want:
+            at = next((i for i in range(len(limits)) if d.reply[2 + 5 * i:7 + 5 * i] != want[2 + 5 * i:7 + 5 * i]), 0)
+            raise AssertionError("%s answers %s, expected %s: %s; stored %r; history of the counter: %s" % (
+                d.keys[at], d.reply[:2] + d.reply[2 + 5 * at:7 + 5 * at], want[:2] + want[2 + 5 * at:7 + 5 * at], limits[at],
+                d.before[at], self.history.get(request.limits[at].counter(request.who))))
+        for l, line, x in zip(limits, request.limits, answers):
+            self.history.setdefault(line.counter(request.who), deque(maxlen=8)).append((d.at_us, d.cost, int(allowed), x, l))
+        if not allowed or d.cost == 0:
+            self.nothing_changed(request, d)
+            self.denied += not allowed
+        if d.cost > 0:
+            self.sure.update(k for k, l in zip(d.keys, limits) if l["limit"] > 0)
+        if request.answer:
+            check_answer(request, limits, allowed, answers)
+
+    def release(self, r):
+        assert r.key in self.owners, r.key
+        self.model.release(self.owners[r.key], r.lease)
+
+    def request_of(self, decision, requests):
+        """A decision that no answer belongs to is of a request whose gateway was killed."""
+        request = requests.get(decision.lease) or self.found.get(decision.lease)
+        if request is None:
+            fits = [r for r in self.lost if self.fits(r, decision)]
+            assert fits, "a decision that nobody asked for"
+            request = self.found[decision.lease] = fits[0]
+            self.lost.remove(request)
+        return request
+
+    def run(self, log, requests, lost):
+        """`requests` by their ids; `lost`: what a gateway that was killed has not answered."""
+        finals = {}
+        self.lost += lost
+        for entry in log:
+            if not isinstance(entry, Decision):
+                self.release(entry)
+                continue
+            request = self.request_of(entry, requests)
+            try:
+                self.decide(request, entry)
+            except AssertionError as e:
+                raise AssertionError("%r at %d, lease %s: %s" % (request, entry.at_us, entry.lease, e)) from e
+            finals[entry.lease] = finals.get(entry.lease, 0) + (not entry.wrong_bucket)
+        assert all(finals[lease] == 1 for lease in requests), "not decided exactly once"
+
+
+JUMPS = [1, 40, 999, 1000, 100000, 250000, 999999, S, 3 * S, 7 * S, 60 * S, 3600 * S]
+
+
+class Batch:
+    """Four gateways at once, one client each; then everything that was decided is replayed."""
+
+    def __init__(self, rng, world, gateways, clock, count, kill=None, flush=False):
+        self.world, self.clock, self.done, self.lost, self.errors = world, clock, {}, [], []
+        self.kill = kill
+        self.lock = threading.Lock()
+        threads = [threading.Thread(target=self._client, args=(random.Random(rng.random()), g, count)) for g in gateways]
+        for t in threads:
+            t.start()
+        if kill:
+            until("some requests are done", lambda: len(self.done) > count // 2)
+            kill.kill()
+        if flush:
+            until("some requests are done", lambda: len(self.done) > count // 3)
+            clock.redis("SCRIPT", "FLUSH")
+        for t in threads:
+            t.join()
+        assert not self.errors, self.errors[:3]
+
+    def _client(self, rng, gateway, count):
+        request = None
+        try:
+            with gateway.connect(timeout=60) as c:
+                for _ in range(count):
+                    if rng.random() < 0.06:
+                        self.clock.jump(rng.choice(JUMPS))
+                    request = Request(rng, self.world)
+                    answer = request.send(c)
+                    with self.lock:
+                        self.done[answer.header("X-Request-Id")] = request
+        except (OSError, Malformed) as e:
+            if gateway is self.kill:
+                self.lost.append(request)
+            else:
+                self.errors.append(repr(e))
+        except Exception as e:      # pylint: disable=broad-except
+            self.errors.append(repr(e))
+
+
+def test_four_gateways_and_a_clock_of_ones_own(gateway, upstream, redis, folder):
+    for seed in seeds():
+        rng = random.Random(seed)
+        redis("FLUSHALL")
+        clock = ClockedRedis(os.path.join(folder, "clock%d.sock" % seed), redis, 1800000000 * S + rng.randrange(3600 * S))
+        store = '{type: redis, url: "unix://%s", timeout: 20s, deny_cache: false, on_failure: closed}' % clock.path
+        world = World(rng, upstream, store, False, sorted(CODES))
+        gateways = [gateway(world.config()) for _ in range(4)]
+        replay = Replay()
+        try:
+            for _ in range(12):
+                what = rng.choice(["nothing", "flush", "kill", "reload", "back", "reload"])
+                if what == "reload":
+                    world.change(rng)
+                    world.reload(gateways)
+                elif what == "back":
+                    clock.jump(-rng.choice(JUMPS[:-1]))
+                    replay.went_back = True
+                if what in ("reload", "back"):
+                    replay.doubt()
+                kill = rng.choice(gateways) if what == "kill" else None
+                batch = Batch(rng, world, gateways, clock, 30, kill, what == "flush")
+                replay.run(clock.take_log(), batch.done, batch.lost)
+                if kill:
+                    kill.start()
+            assert replay.denied > 50 and replay.decisions > 1000
+            assert clock.strange == []
+            assert clock.evals <= clock.noscripts <= 4 * 13
+        except AssertionError as e:
+            raise AssertionError("seed %d: %s" % (seed, e)) from e
+        finally:
+            for g in gateways:
+                assert g.stop() in (0, None)
+            clock.close()
+
+
+# --- by the real clock, with windows that cannot end ------------------------------------------------------
+
+class Span:
+    """Redis' time, or this machine's, before and after a request."""
+
+    def __init__(self, now):
+        self.now, self.worst_us = now, 0
+
+    def around(self, act):
+        before = self.now()
+        act()
+        after = self.now()
+        self.worst_us = max(self.worst_us, after - before)
+        return before, after
+
+
+def redis_now(client):
+    seconds_, us = client("TIME")
+    return int(seconds_) * S + int(us)
+
+
+def check_bounds(request, limits, allowed, early, late, worst_us):
+    """What is counted is known exactly; times are within what the request may have taken, with all before it."""
+    a, worst_s = request.answer, worst_us // S + 1
+    assert a.status == (200 if allowed else 429)
+    shown = request.shown()
+    assert set(shown) == {l["name"] for l in limits if not l["dry_run"]}
+    for l, x, y in zip(limits, early, late):
+        if not l["dry_run"]:
+            remaining, more_s = shown[l["name"]]
+            assert remaining == x["remaining"], l
+            assert seconds(y["more_ms"]) - worst_s <= more_s <= seconds(x["more_ms"]) + worst_s, (l, more_s, x, y)
+    if not allowed:
+        after, first, last = a.header("Retry-After"), retry_after(limits, early), retry_after(limits, late)
+        assert (after is None) == (first is None)
+        assert after is None or last - worst_s <= int(after) <= first + worst_s
+        assert re.findall(r'"(c\d+\.l\d+)"', a.text.split("violated-policies")[1]) == violated(limits, early)
+
+
+def dump(client):
+    """All keys: {name: value}"""
+    keys = client("KEYS", "*")
+    for k in keys:
+        client.send("DUMP", k)
+    return {k: client.read() for k in keys}
+
+
+class Serial:
+    """One request after the other, from random gateways, with the model beside them."""
+
+    def __init__(self, seed, world, gateways, now):
+        self.rng, self.world, self.gateways = random.Random(seed), world, list(gateways)
+        self.model, self.span, self.sent, self.denied = Model(), Span(now), 0, 0
+        self.connections = {}
+
+    def drop(self, gateway):
+        connection = self.connections.pop(gateway, None)
+        if connection:
+            connection.close()
+
+    def step(self):
+        """(allowed, cost)"""
+        request, g = Request(self.rng, self.world, "r"), self.rng.choice(self.gateways)
+        if g not in self.connections:
+            self.connections[g] = g.connect(timeout=60)
+        before, after = self.span.around(lambda: request.send(self.connections[g]))
+        assert before // (366 * DAY) == after // (366 * DAY)
+        self.sent += 1
+        try:
+            limits, allowed, early = request.ask(self.model, before, "lease%d" % self.sent)
+            late = [self.model.look_again(line.counter(request.who), l, after, 0 if allowed else units_of(l, request.cost))
+                    for line, l in zip(request.limits, limits)]
+            check_bounds(request, limits, allowed, early, late, self.span.worst_us)
+        except AssertionError as e:
+            raise AssertionError("%r: %s" % (request, e)) from e
+        self.denied += not allowed
+        return allowed, request.cost
+
+    def close(self):
+        for g in list(self.connections):
+            self.drop(g)
+
+
+def script_calls(redis):
+    """EVALSHA, EVALSHA that failed, EVAL"""
+    def number(name, field):
+        found = re.search(r"cmdstat_%s:.*?%s=(\d+)" % (name, field), redis("INFO", "commandstats"))
+        return int(found.group(1)) if found else 0
+    return number("evalsha", "calls"), number("evalsha", "failed_calls"), number("eval", "calls")
+
+
+COUNTED = sorted(set(CODES) - {"concurrency"})      # a slot is given back a moment after the answer
+
+
+def test_four_gateways_and_the_real_clock(gateway, upstream, redis):
+    """One EVALSHA for each request; a denial, or a peek, changes nothing in the whole Redis."""
+    for seed in seeds():
+        rng, client = random.Random(seed), Client(redis.path)
+        store = '{type: redis, url: "unix://%s", timeout: 20s, deny_cache: false, on_failure: closed}' % redis.path
+        world = World(rng, upstream, store, True, COUNTED)
+        gateways = [gateway(world.config()) for _ in range(4)]
+        client("FLUSHALL")
+        client("CONFIG", "RESETSTAT")
+        run = Serial(seed, world, gateways, lambda c=client: redis_now(c))
+        try:
+            stored = {}
+            for _ in range(700):
+                event = rng.random()
+                if event < 0.01:
+                    client("SCRIPT", "FLUSH")
+                elif event < 0.015:
+                    g = rng.choice(gateways)
+                    run.drop(g)
+                    g.kill()
+                    g.start()
+                elif event < 0.02:
+                    world.generation += 1
+                    world.reload(gateways)
+                allowed, cost = run.step()
+                before, stored = stored, dump(client)
+                assert (allowed and cost > 0) or stored == before, "it took nothing, and something changed"
+            calls, failed, evals = script_calls(redis)
+            assert failed == evals and calls - failed + evals == run.sent
+            assert run.denied > 100
+        except AssertionError as e:
+            raise AssertionError("seed %d, request %d: %s" % (seed, run.sent, e)) from e
+        finally:
+            run.close()
+            client.close()
+            for g in gateways:
+                assert g.stop() in (0, None)
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_the_memory_store_through_the_gateway(gateway, upstream, workers):
+    for seed in seeds():
+        rng = random.Random(seed)
+        world = World(rng, upstream, "{type: memory}", True, COUNTED, workers=workers)
+        g = gateway(world.config())
+        run = Serial(seed, world, [g], lambda: time.time_ns() // 1000)
+        try:
+            for _ in range(700):
+                if rng.random() < 0.02:
+                    run.drop(g)             # another connection, perhaps another worker
+                if rng.random() < 0.005:
+                    world.generation += 1
+                    world.reload([g])
+                run.step()
+            assert run.denied > 100
+        except AssertionError as e:
+            raise AssertionError("seed %d, request %d: %s" % (seed, run.sent, e)) from e
+        finally:
+            run.close()
+            assert g.stop() == 0

@@ -1,0 +1,228 @@
+"""The reference model: what every algorithm of docs/limits.md admits and tells, slow and obvious.
+
+Written from the definitions alone, in fractions. Every time is found by halving over "how much would be left then". One thread, one
+clock, which the caller gives. tests/vectors/oracle.py makes traces from it, tests/e2e/test_model.py holds whole gateways to it.
+
+A limit is a dict: name, algorithm, limit; rate_count and rate_us (lowest terms); window_us; precision; lease_us; dry_run.
+"""
+
+import copy
+import math
+from fractions import Fraction as F
+
+
+class Refill:
+    """Token bucket and GCRA: a level of tokens."""
+
+    def __init__(self):
+        self.used = F(0)
+        self.at = None
+
+    def used_at(self, l, t):
+        """What has come back in a time that is undone is used again, at most all of it."""
+        if self.at is None:
+            return F(0)
+        used = self.used - F(t - self.at) * F(l["rate_count"], l["rate_us"])
+        return min(max(used, F(0)), F(l["limit"]))
+
+    def left(self, l, t):
+        return math.floor(l["limit"] - self.used_at(l, t))
+
+    def unused(self, l, t):
+        return self.used_at(l, t) == 0
+
+    def settle(self, l, t, rule=None):
+        """The old rate to now, the new one from now on. A unit that is partly back keeps that part, cut to what the new rate counts in.
+        GCRA has no memory of the old limit. Nothing is put down while the rule is the old one."""
+        if self.at is None:
+            return
+        rule = rule or l
+        if l["algorithm"] == "gcra":
+            rule = dict(rule, limit=l["limit"])
+        if all(rule[k] == l[k] for k in ("limit", "rate_count", "rate_us")) and self.used_at(rule, t) < l["limit"]:
+            return
+        used, self.at = min(self.used_at(rule, t), F(l["limit"])), t
+        part = math.ceil(used) - used
+        if rule["rate_us"] != l["rate_us"]:
+            part = F(math.floor(part * l["rate_us"]), l["rate_us"])
+        self.used = math.ceil(used) - part
+
+    def take(self, l, t, cost, lease):
+        self.used, self.at = self.used_at(l, t) + cost, t
+
+
+class FixedWindow:
+    def __init__(self):
+        self.counts = {}
+
+    def used(self, l, t):
+        """Another window than this one is still to come, and empty."""
+        this = self.now // l["window_us"]
+        return self.counts.get(this, 0) if t // l["window_us"] == this else 0
+
+    def left(self, l, t):
+        return max(0, l["limit"] - self.used(l, t))
+
+    def unused(self, l, t):
+        return self.used(l, t) == 0
+
+    def settle(self, l, t, rule=None):
+        pass
+
+    def take(self, l, t, cost, lease):
+        self.counts[t // l["window_us"]] = self.counts.get(t // l["window_us"], 0) + cost
+
+
+class SlidingWindow:
+    def __init__(self):
+        self.counts = {}
+
+    def used(self, l, t):
+        width = -(-l["window_us"] // l["precision"])
+        oldest = t // width - l["precision"]
+        whole = sum(n for i, n in self.counts.items() if i > oldest)
+        return whole + math.ceil(F(self.counts.get(oldest, 0) * (width - t % width), width))
+
+    def left(self, l, t):
+        return max(0, l["limit"] - self.used(l, t))
+
+    def unused(self, l, t):
+        return self.used(l, t) == 0
+
+    def settle(self, l, t, rule=None):
+        """Counts of the future are of now; of another precision, at the end of their sub-window."""
+        new, old = -(-l["window_us"] // l["precision"]), -(-(rule or l)["window_us"] // (rule or l)["precision"])
+        counts, self.counts = self.counts, {}
+        for i, n in counts.items():
+            i = min(((i + 1) * old - 1) // new, t // new)
+            self.counts[i] = self.counts.get(i, 0) + n
+
+    def take(self, l, t, cost, lease):
+        i = t // -(-l["window_us"] // l["precision"])
+        self.counts = {k: n for k, n in self.counts.items() if k >= i - l["precision"]}
+        self.counts[i] = self.counts.get(i, 0) + cost
+
+
+class SlidingLog:
+    def __init__(self):
+        self.times = []
+
+    def used(self, l, t):
+        return sum(1 for e in self.times if t - e < l["window_us"])
+
+    def left(self, l, t):
+        return max(0, l["limit"] - self.used(l, t))
+
+    def unused(self, l, t):
+        return self.used(l, t) == 0
+
+    def settle(self, l, t, rule=None):
+        self.times = [min(e, t) for e in self.times]
+
+    def take(self, l, t, cost, lease):
+        self.times = [e for e in self.times if t - e < l["window_us"]] + [t] * cost
+
+
+class Concurrency:
+    def __init__(self):
+        self.ends = {}
+
+    def used(self, l, t):
+        return sum(1 for e in self.ends.values() if e > t)
+
+    def left(self, l, t):
+        return max(0, l["limit"] - self.used(l, t))
+
+    def unused(self, l, t):
+        return self.used(l, t) == 0
+
+    def settle(self, l, t, rule=None):
+        self.ends = {k: min(e, t + l["lease_us"]) for k, e in self.ends.items()}
+
+    def take(self, l, t, cost, lease):
+        self.ends = {k: e for k, e in self.ends.items() if e > t}
+        self.ends[lease] = t + l["lease_us"]
+
+
+MAKE = {"token_bucket": Refill, "gcra": Refill, "fixed_window": FixedWindow,
+        "sliding_window": SlidingWindow, "sliding_log": SlidingLog, "concurrency": Concurrency}
+
+
+def first_ms(holds):
+    """The fewest whole ms after which `holds`."""
+    high = 1
+    if holds(0):
+        return 0
+    while not holds(high):
+        high *= 2
+    low = high // 2
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if holds(middle) else (middle, high)
+    return high
+
+
+def answer(state, l, t, units):
+    left = state.left(l, t)
+    never = l["limit"] == 0 or units > l["limit"]
+    out = {"allowed": 2 if never else int(units <= left), "remaining": left, "reset_ms": 0, "retry_ms": 0, "more_ms": 0}
+    if not state.unused(l, t):
+        out["reset_ms"] = first_ms(lambda ms: state.unused(l, t + 1000 * ms))
+        out["more_ms"] = first_ms(lambda ms: state.left(l, t + 1000 * ms) > left)
+    if out["allowed"] == 0:
+        out["retry_ms"] = first_ms(lambda ms: state.left(l, t + 1000 * ms) >= units)
+    return out
+
+
+NOTHING = {"allowed": 2, "remaining": 0, "reset_ms": 0, "retry_ms": 0, "more_ms": 0}
+
+
+def units_of(l, cost):
+    return min(cost, 1) if l["algorithm"] == "concurrency" else cost
+
+
+class Model:
+    """All counters of a store. A counter's name is whatever the caller tells counters apart by."""
+
+    def __init__(self):
+        self.states, self.rules = {}, {}
+
+    def _look(self, counter, l, t, cost):
+        """The state as this request finds it. A peek changes nothing: it looks at a copy."""
+        state = self.states.setdefault(counter, MAKE[l["algorithm"]]())
+        if cost == 0:
+            state = copy.deepcopy(state)
+        state.now = t
+        state.settle(l, t, self.rules.get(counter, l))
+        if cost > 0:
+            self.rules[counter] = l
+        return state
+
+    def ask(self, counters, limits, t, cost, lease):
+        """One request: limits[i] is counted in counters[i]. (allowed, an answer for each)"""
+        states, answers = [], []
+        for counter, l in zip(counters, limits):
+            states.append(None if l["limit"] == 0 else self._look(counter, l, t, cost))
+            answers.append(dict(NOTHING) if l["limit"] == 0 else answer(states[-1], l, t, units_of(l, cost)))
+        allowed = all(a["allowed"] == 1 for l, a in zip(limits, answers) if not l.get("dry_run"))
+        for i, l in enumerate(limits):
+            if allowed and cost > 0 and answers[i]["allowed"] == 1:
+                states[i].take(l, t, cost, lease)
+                answers[i] = answer(states[i], l, t, 0)
+        return allowed, answers
+
+    def look_again(self, counter, l, t, units):
+        """The answer to a question for so many units, later, which changes nothing."""
+        return dict(NOTHING) if l["limit"] == 0 else answer(self._look(counter, l, t, 0), l, t, units)
+
+    def forget(self, counter, l, t):
+        """Its key has expired: of a fixed window that of this time."""
+        if l["algorithm"] == "fixed_window" and counter in self.states:
+            self.states[counter].counts.pop(t // l["window_us"], None)
+        else:
+            self.states.pop(counter, None)
+            self.rules.pop(counter, None)
+
+    def release(self, counter, lease):
+        if counter in self.states:
+            self.states[counter].ends.pop(lease, None)

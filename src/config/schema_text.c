@@ -72,7 +72,7 @@ static void add_example(sg_buf_t *b, sg_type_t type)
     if (type == SG_TYPE_DURATION)
         sg_buf_z(b, "a duration like 250ms, 10s, 1m, 24h or 1d, ");
     else if (type == SG_TYPE_SIZE)
-        sg_buf_z(b, "a size like 64KiB or 10MiB, ");
+        sg_buf_z(b, "a size like 64KiB, 10MiB or 1000 (bytes), ");
     else if (type == SG_TYPE_RATE)
         sg_buf_z(b, "a rate like 10/s, 600/m, 0.5/s or 1/10m");
     else if (type == SG_TYPE_WORD)

@@ -39,7 +39,12 @@ static const unit_t time_units[] = {
     {"d", SG_DAY_US}, {"h", SG_HOUR_US}, {"m", SG_MINUTE_US}, {"s", SG_SECOND_US}, {"ms", 1000}, {NULL, 0},
 };
 static const unit_t size_units[] = {
-    {"GiB", INT64_C(1) << 30}, {"MiB", INT64_C(1) << 20}, {"KiB", INT64_C(1) << 10}, {"B", 1}, {NULL, 0},
+    {"GiB", INT64_C(1) << 30},
+    {"MiB", INT64_C(1) << 20},
+    {"KiB", INT64_C(1) << 10},
+    {"B", 1},
+    {"", 1},
+    {NULL, 0},
 };
 
 static int64_t unit_value(const unit_t *units, sg_str_t name)

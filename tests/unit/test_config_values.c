@@ -76,11 +76,10 @@ static void test_duration(void **state)
 static void test_size(void **state)
 {
     static const value_case_t cases[] = {
-        {"64KiB", SG_OK, 65536, 0},     {"10MiB", SG_OK, 10485760, 0},
-        {"1GiB", SG_OK, 1073741824, 0}, {"512B", SG_OK, 512, 0},
-        {"10MB", SG_ERR_SYNTAX, 0, 0},  {"10", SG_ERR_SYNTAX, 0, 0},
-        {"10kib", SG_ERR_SYNTAX, 0, 0}, {"1.5MiB", SG_ERR_SYNTAX, 0, 0},
-        {"KiB", SG_ERR_SYNTAX, 0, 0},   {"9000000000GiB", SG_ERR_RANGE, 0, 0},
+        {"64KiB", SG_OK, 65536, 0},     {"10MiB", SG_OK, 10485760, 0},         {"1GiB", SG_OK, 1073741824, 0},
+        {"512B", SG_OK, 512, 0},        {"10MB", SG_ERR_SYNTAX, 0, 0},         {"10", SG_OK, 10, 0},
+        {"10kib", SG_ERR_SYNTAX, 0, 0}, {"1.5MiB", SG_ERR_SYNTAX, 0, 0},       {"KiB", SG_ERR_SYNTAX, 0, 0},
+        {"", SG_ERR_SYNTAX, 0, 0},      {"9000000000GiB", SG_ERR_RANGE, 0, 0},
     };
     char text[SG_VALUE_TEXT];
     (void)state;

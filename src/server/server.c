@@ -124,9 +124,10 @@ static void answer_bad_length(sg_client_t *c)
     const char *value = c->live || !c->mhd || c->linger
                             ? NULL
                             : MHD_lookup_connection_value(c->mhd, MHD_HEADER_KIND, "Content-Length");
-    if (!value || sg_str_u64(sg_str_trim(sg_str(value)), INT64_MAX, &n) == SG_OK)
+    if (!value || sg_str_u64(sg_str(value), UINT64_MAX, &n) == SG_OK) /* to the library "3 " is malformed, too */
         return;
-    sg_client_write_raw(c, sg_refusal(SG_REFUSE_BAD_FRAMING));
+    if (!c->server->tls) /* an answer would have to be encrypted: none is better than one with two heads */
+        sg_client_write_raw(c, sg_refusal(SG_REFUSE_BAD_FRAMING));
     (void)shutdown(c->fd, SHUT_WR);
     c->linger = true;
 }
@@ -136,8 +137,6 @@ static void answer_bad_length(sg_client_t *c)
  * nowhere. */
 static void answer_bad_lengths(sg_server_t *s)
 {
-    if (s->tls)
-        return;
     SG_LIST_EACH(l, &s->clients)
     answer_bad_length(SG_OWNER(l, sg_client_t, link));
 }

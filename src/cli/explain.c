@@ -4,9 +4,11 @@
 
 #include <getopt.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/clock.h"
 #include "cli/cli.h"
+#include "server/refusal.h"
 
 static int usage(const char *what)
 {
@@ -84,13 +86,23 @@ static bool refuse(sg_explain_t *x, unsigned status, const char *reason)
     return false;
 }
 
+static bool read_method(sg_explain_t *x)
+{
+    x->method = sg_method_parse(sg_str(x->method_text));
+    if (strlen(x->method_text) > SG_METHOD_BYTES_MAX)
+        return refuse(x, 400, sg_refusal(SG_REFUSE_BAD_METHOD)->word);
+    if (x->method == SG_METHOD_CONNECT || x->method == SG_METHOD_TRACE)
+        return refuse(x, 405, sg_refusal(SG_REFUSE_METHOD_NOT_SUPPORTED)->word);
+    return true;
+}
+
 static bool read_target(sg_explain_t *x)
 {
     sg_target_err_t err = sg_target_parse(x->arena, sg_str(x->url), &x->target);
     if (err)
-        return refuse(x, 400, sg_target_err_name(err));
+        return refuse(x, 400, sg_refusal(sg_refusal_of_target(err))->word);
     if (x->target.form == SG_TARGET_ASTERISK && x->method != SG_METHOD_OPTIONS)
-        return refuse(x, 400, sg_target_err_name(SG_TARGET_BAD_FORM));
+        return refuse(x, 400, sg_refusal(SG_REFUSE_BAD_TARGET)->word);
     const sg_field_t *field = sg_fields_get(&x->fields, SG_STR("Host"));
     sg_str_t authority = x->target.form == SG_TARGET_ABSOLUTE ? x->target.authority : (sg_str_t){NULL, 0};
     if (!authority.n && field)
@@ -254,8 +266,7 @@ int sg_cli_explain(int argc, char **argv)
     if (status == SG_EXIT_OK)
         status = load_config(&x);
     if (status == SG_EXIT_OK) {
-        x.method = sg_method_parse(sg_str(x.method_text));
-        if (read_target(&x) && find_route(&x) && identify(&x))
+        if (read_method(&x) && read_target(&x) && find_route(&x) && identify(&x))
             find_path(&x);
         if (x.identified)
             ask_store(&x);

@@ -5,11 +5,11 @@ const char *sg_id_err_name(sg_id_err_t e)
 {
     static const char *const names[] = {
         [SG_ID_OK] = "ok",
-        [SG_ID_MISSING] = "key_missing",
+        [SG_ID_MISSING] = "no_key",
         [SG_ID_UNKNOWN] = "key_unknown",
         [SG_ID_DISABLED] = "key_disabled",
         [SG_ID_EXPIRED] = "key_expired",
-        [SG_ID_AMBIGUOUS] = "key_ambiguous",
+        [SG_ID_AMBIGUOUS] = "ambiguous_key",
     };
     return (size_t)e < sizeof names / sizeof names[0] ? names[e] : "unknown";
 }

@@ -4,29 +4,13 @@
 #include "base/random.h"
 #include "proxy/exchange.h"
 
-static sg_refuse_t target_refusal(sg_target_err_t err)
-{
-    switch (err) {
-    case SG_TARGET_BAD_PERCENT: return SG_REFUSE_BAD_PERCENT;
-    case SG_TARGET_NUL: return SG_REFUSE_NUL;
-    case SG_TARGET_DOT_SEGMENT: return SG_REFUSE_DOT_SEGMENT;
-    case SG_TARGET_OK:
-    case SG_TARGET_EMPTY:
-    case SG_TARGET_BAD_BYTE:
-    case SG_TARGET_BAD_FORM:
-    case SG_TARGET_BAD_AUTHORITY:
-    case SG_TARGET_TOO_MANY_SEGMENTS: break;
-    }
-    return SG_REFUSE_BAD_TARGET;
-}
-
 /* False: refused. */
 static bool read_target(sg_exchange_t *ex)
 {
     sg_request_t *rq = ex->rq;
     sg_target_err_t err = sg_target_parse(rq->arena, rq->target, &ex->target);
     if (err) {
-        sg_exchange_refuse_why(ex, target_refusal(err));
+        sg_exchange_refuse_why(ex, sg_refusal_of_target(err));
         return false;
     }
     /* RFC 9112 section 3.2.2: the authority of an absolute-form replaces Host. */

@@ -3,8 +3,6 @@
 
 #include "http/target.h"
 
-enum { METHOD_MAX = 32 };
-
 static enum MHD_Result collect(void *cls, enum MHD_ValueKind kind, const char *name, size_t name_len,
                                const char *value, size_t value_len)
 {
@@ -18,7 +16,7 @@ static enum MHD_Result collect(void *cls, enum MHD_ValueKind kind, const char *n
 
 static const sg_refusal_t *check_start(const sg_request_t *rq, const char *version)
 {
-    if (rq->method.n > METHOD_MAX || !sg_is_token(rq->method))
+    if (rq->method.n > SG_METHOD_BYTES_MAX || !sg_is_token(rq->method))
         return sg_refusal(SG_REFUSE_BAD_METHOD);
     if (sg_str_eq(rq->method, SG_STR("CONNECT")) || sg_str_eq(rq->method, SG_STR("TRACE")))
         return sg_refusal(SG_REFUSE_METHOD_NOT_SUPPORTED);

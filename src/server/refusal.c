@@ -49,3 +49,19 @@ const sg_refusal_t *sg_refusal(sg_refuse_t why)
 {
     return &table[why];
 }
+
+sg_refuse_t sg_refusal_of_target(sg_target_err_t err)
+{
+    switch (err) {
+    case SG_TARGET_BAD_PERCENT: return SG_REFUSE_BAD_PERCENT;
+    case SG_TARGET_NUL: return SG_REFUSE_NUL;
+    case SG_TARGET_DOT_SEGMENT: return SG_REFUSE_DOT_SEGMENT;
+    case SG_TARGET_OK:
+    case SG_TARGET_EMPTY:
+    case SG_TARGET_BAD_BYTE:
+    case SG_TARGET_BAD_FORM:
+    case SG_TARGET_BAD_AUTHORITY:
+    case SG_TARGET_TOO_MANY_SEGMENTS: break;
+    }
+    return SG_REFUSE_BAD_TARGET;
+}

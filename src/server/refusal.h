@@ -5,6 +5,10 @@
 
 #include <stdbool.h>
 
+#include "http/target.h"
+
+#define SG_METHOD_BYTES_MAX 32u
+
 typedef struct {
     const char *word; /* log word and metric label */
     unsigned status;
@@ -50,5 +54,8 @@ typedef enum {
 } sg_refuse_t;
 
 const sg_refusal_t *sg_refusal(sg_refuse_t why);
+
+/* What a target that cannot be read is refused for; not for SG_TARGET_OK. */
+sg_refuse_t sg_refusal_of_target(sg_target_err_t err);
 
 #endif

@@ -118,10 +118,18 @@ static void on_completed(void *cls, struct MHD_Connection *mhd, void **state,
 }
 
 #if !SG_MHD_STRICT
+/* Only between a complete head and the end of the connection are there fields to look at: when a connection
+ * has ended, the library has given their memory back and still points to it, until it says so at the end of
+ * its turn. It tells the size of a head in that time only. */
+static bool has_head(sg_client_t *c)
+{
+    return c->mhd && MHD_get_connection_info(c->mhd, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE);
+}
+
 static void answer_bad_length(sg_client_t *c)
 {
     uint64_t n;
-    const char *value = c->live || !c->mhd || c->linger
+    const char *value = c->live || c->linger || !has_head(c)
                             ? NULL
                             : MHD_lookup_connection_value(c->mhd, MHD_HEADER_KIND, "Content-Length");
     if (!value || sg_str_u64(sg_str(value), UINT64_MAX, &n) == SG_OK) /* to the library "3 " is malformed, too */

@@ -1,5 +1,6 @@
 #include "store/redis_sync.h"
 
+#include <errno.h>
 #include <hiredis/hiredis.h>
 #include <stdio.h>
 
@@ -101,8 +102,10 @@ const sg_sync_value_t *sg_sync_read(sg_sync_t *s)
     s->reply = NULL;
     if (!s->c)
         return NULL;
-    if (redisGetReply(s->c, &reply) != REDIS_OK)
-        lost(s, s->c->err == REDIS_ERR_IO && !s->c->errstr[0] ? "no answer in time" : s->c->errstr);
+    errno = 0;
+    if (redisGetReply(s->c, &reply) != REDIS_OK) /* EAGAIN: SO_RCVTIMEO is over */
+        lost(s, s->c->err == REDIS_ERR_IO && (errno == EAGAIN || !s->c->errstr[0]) ? "no answer in time"
+                                                                                  : s->c->errstr);
     s->reply = reply;
     return s->reply;
 }

@@ -145,3 +145,23 @@ def test_disorder(gateway, upstream):
     g.access_count(int(total))
     with g.connect() as c:
         assert c.request("GET", "/own").text == "own"
+
+
+def test_bad_length_while_others_reset(gateway):
+    """The library does not say whose length is bad; connections that end in the same turn have no fields any more."""
+    g = gateway('server: {listen: "127.0.0.1:0", workers: 1}\nadmin: {listen: "127.0.0.1:0"}\nlog: {access: "@ACCESS@"}\n'
+                "routes: [{name: own, match: {path: /*}, auth: none, respond: {status: 200, body: own}}]\n")
+    begun = "POST /x HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\nX-A: b\r\n"
+    for _ in range(60):
+        others = [g.connect() for _ in range(4)]
+        with g.connect() as c:
+            for o in others:
+                o.send(begun)
+            c.send("POST /x HTTP/1.1\r\nHost: h\r\n")
+            time.sleep(0.005)
+            for o in others[:2]:
+                o.abort()
+            c.send("Content-Length: 5x\r\n\r\n")
+            for o in others[2:]:
+                o.abort()
+            assert c.answer("POST").status == 400

@@ -60,20 +60,23 @@ static void test_what_becomes_of_requests(void **state)
     static const struct {
         const char *method, *url, *field, *route, *action, *code, *reason;
     } rows[] = {
-        {"GET", "/v1/users/7/search", NULL, "user-search", "refuse", "401", "key_missing"},
+        {"GET", "/v1/users/7/search", NULL, "user-search", "refuse", "401", "no_key"},
         {"GET", "/v1/users/7/search", "X-API-Key: nobody", "user-search", "refuse", "401", "key_unknown"},
         {"GET", "/v1/users/7/search", "X-API-Key: k-old", "user-search", "refuse", "401", "key_disabled"},
         {"GET", "/v1/users/7/search", "Authorization: Bearer k-only", "user-search", "forward",
          "absent", "absent"},
         {"GET", "/v1/users/7/search?api_key=a", "X-API-Key: k-only", "user-search", "refuse",
-         "400", "key_ambiguous"},
+         "400", "ambiguous_key"},
         {"GET", "http://other.test/v1/users/7/search", NULL, "rest", "forward", "absent", "absent"},
         {"GET", "/hello", NULL, "hello", "respond", "203", "absent"},
         {"GET", "/a//b", NULL, "rest", "refuse", "400", "odd_path"},
         {"GET", "/a/../b", NULL, "absent", "refuse", "400", "dot_segment"},
-        {"GET", "nonsense", NULL, "absent", "refuse", "400", "bad_form"},
-        {"GET", "*", NULL, "absent", "refuse", "400", "bad_form"},
+        {"GET", "nonsense", NULL, "absent", "refuse", "400", "bad_target"},
+        {"GET", "*", NULL, "absent", "refuse", "400", "bad_target"},
         {"OPTIONS", "*", NULL, "absent", "refuse", "404", "no_route"},
+        {"TRACE", "/hello", NULL, "absent", "refuse", "405", "method_not_supported"},
+        {"CONNECT", "h:80", NULL, "absent", "refuse", "405", "method_not_supported"},
+        {"A23456789012345678901234567890123", "/hello", NULL, "absent", "refuse", "400", "bad_method"},
         {"GET", "http://bad_/..", NULL, "absent", "refuse", "400", "dot_segment"},
     };
     write_config("type: memory");

@@ -38,6 +38,8 @@ static void on_reset(void *arg, size_t keys, const char *error)
     sg_admin_request_t *r = x->request;
     x->answered = true;
     if (r) {
+        sg_log(error ? SG_LOG_WARN : SG_LOG_INFO, error ? "tenant not reset" : "tenant reset",
+               SG_F_STR("tenant", r->name), SG_F_STR("error", error ? error : ""));
         if (error)
             sg_admin_problem(r, 503, error);
         else
@@ -77,7 +79,6 @@ void sg_admin_reset(sg_admin_request_t *r)
     /* With Redis the process's own memory holds what was counted while Redis was away. */
     if (h->memory)
         keys = h->memory_reset(h->memory, t->tag.text);
-    sg_log(SG_LOG_INFO, "tenant reset", SG_F_STR("tenant", t->name));
     if (redis)
         reset_in_redis(r, t, keys);
     else

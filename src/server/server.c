@@ -132,7 +132,7 @@ static void answer_bad_length(sg_client_t *c)
     const char *value = c->live || c->linger || !has_head(c)
                             ? NULL
                             : MHD_lookup_connection_value(c->mhd, MHD_HEADER_KIND, "Content-Length");
-    if (!value || sg_str_u64(sg_str(value), UINT64_MAX, &n) == SG_OK) /* to the library "3 " is malformed, too */
+    if (!value || sg_str_u64(sg_str(value), UINT64_MAX, &n) == SG_OK) /* "3 " is malformed to the library */
         return;
     if (!c->server->tls) /* an answer would have to be encrypted: none is better than one with two heads */
         sg_client_write_raw(c, sg_refusal(SG_REFUSE_BAD_FRAMING));

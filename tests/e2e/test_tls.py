@@ -31,9 +31,9 @@ def context(authority, client=None):
     return c
 
 
-def start(gateway, upstream, authority, extra=""):
+def start(gateway, upstream, authority, extra="", workers=2):
     crt, key = authority.issue("server")
-    return gateway(CONFIG.replace("UPSTREAM", upstream.url).replace("TLS", "certificate: %s, key: %s%s" % (crt, key, extra)))
+    return gateway(CONFIG.replace("UPSTREAM", upstream.url).replace("workers: 2", "workers: %d" % workers).replace("TLS", "certificate: %s, key: %s%s" % (crt, key, extra)))
 
 
 def serial(g, authority):
@@ -110,7 +110,7 @@ def test_client_certificates(gateway, upstream, authority, folder):
 
 
 def test_a_reload_takes_the_new_certificate(gateway, upstream, authority, folder):
-    g = start(gateway, upstream, authority)
+    g = start(gateway, upstream, authority, workers=1)      # more would change one after the other
     first = serial(g, authority)
     old = g.connect(tls=context(authority))
     assert old.request("GET", "/x").status == 200

@@ -261,6 +261,14 @@ static void override_limit(sg_load_t *ld, const sg_node_t *n, const sg_limit_t *
     }
     if (!sg_load_map(ld, n, &sg_shape_override, &raw, false))
         return;
+    /* One counter under two rules: the caller with the smaller one would put right what the others owe. */
+    if (limits[name->index]->per == SG_PER_ALL && raw.limit != SG_UNLIMITED) {
+        sg_load_error(ld, &n->key_place,
+                      "other numbers for %s, which is one budget for everybody (per: all), expected limit: "
+                      "unlimited or nothing",
+                      limits[name->index]->name);
+        return;
+    }
     l = SG_ARENA_NEW(ld->arena, sg_limit_t);
     *l = *limits[name->index];
     if (raw.limit == SG_UNLIMITED) {

@@ -163,6 +163,22 @@ def test_scopes(gateway, upstream, store):
     assert '"c.t";r=99' in other and '"c.k";r=99' in other and '"c.i";r=99' in other
 
 
+@pytest.mark.parametrize("algorithm", sorted(ALGORITHMS))
+def test_one_budget_for_everybody(gateway, upstream, store, algorithm):
+    """Its numbers are the same for all callers: under smaller ones a denial would put right what the others owe."""
+    base = config(upstream, "  c: [{name: l, %s, per: all}]\n" % ALGORITHMS[algorithm], store=store)
+    g = gateway(base)
+    assert statuses(g, 3) == [200] * 3
+    assert statuses(g, 3, {"X-API-Key": "k-umbrella"}) == [200, 200, 429]
+    assert statuses(g, 1) == [429]
+    number = {"token_bucket": "capacity", "gcra": "burst"}.get(algorithm, "limit")
+    assert not g.reload(base.replace("gold: {}", "gold: {c.l: {%s: 2}}" % number))
+    assert "one budget for everybody" in g.log()
+    assert g.reload(base.replace("gold: {}", "gold: {c.l: {limit: unlimited}}"))
+    until("the plan is in use", lambda: statuses(g, 1) == [200])
+    assert statuses(g, 1, {"X-API-Key": "k-umbrella"}) == [429]
+
+
 def test_routes_of_one_class_share_its_counters(gateway, upstream, store):
     routes = "".join("  - {name: r%d, match: {path: /r%d}, classes: [c], upstream: up}\n" % (i, i) for i in range(3))
     g = gateway(config(upstream, "  c: [{name: l, algorithm: fixed_window, limit: 10, window: 366d, per: key}]\n", routes, store))

@@ -53,7 +53,7 @@ class Limit:
     def __init__(self, rng, name, slow, algorithms):
         self.name, self.slow = name, slow
         self.algorithm = rng.choice(algorithms)
-        self.per = rng.choice(["tenant", "key", "ip"])
+        self.per = rng.choice(["tenant", "key", "ip", "tenant", "key", "ip", "all"])
         self.window_us = rng.choice([3600 * S] if slow else [250000, S, 7 * S, 60 * S, 3600 * S])
         if self.algorithm == "fixed_window":
             self.window_us = 366 * DAY if slow else max(S, self.window_us)
@@ -70,7 +70,7 @@ class Limit:
 
     def of(self, tenant):
         """As the model has it, for this tenant."""
-        limit = self.gold if tenant == "acme" and self.gold is not None else self.limit
+        limit = self.gold if tenant == "acme" and self.has_override() else self.limit
         l = {"name": self.name, "algorithm": self.algorithm, "limit": limit, "dry_run": self.dry_run}
         if self.algorithm in ("token_bucket", "gcra"):
             count, _, us = self.rate
@@ -81,6 +81,9 @@ class Limit:
         else:
             l.update(window_us=self.window_us, precision=self.precision)
         return l
+
+    def has_override(self):
+        return self.gold is not None and self.per != "all"
 
     def field(self):
         return {"token_bucket": "capacity", "gcra": "burst"}.get(self.algorithm, "limit")
@@ -102,7 +105,9 @@ class Limit:
         """Whose counter it is: what the caller shares with others decides."""
         tenant, key, ip = who
         owner = tenant or "address " + ip
-        if self.per == "key":
+        if self.per == "all":
+            owner = "everybody"
+        elif self.per == "key":
             owner = (owner, key or ip)
         elif self.per == "ip":
             owner = (owner, ip)
@@ -161,7 +166,7 @@ class World:
         return CONFIG.format(
             workers=self.workers, store=self.store, generation=self.generation, upstream=self.upstream.url, routes=routes,
             classes="".join("  c%d:\n%s" % (i, "".join(l.yaml() for l in c)) for i, c in enumerate(self.classes)),
-            gold=", ".join("%s: {%s: %d}" % (l.name, l.field(), l.gold) for l in limits if l.gold is not None),
+            gold=", ".join("%s: {%s: %d}" % (l.name, l.field(), l.gold) for l in limits if l.has_override()),
             one=digest("k-one"), two=digest("k-two"), only=digest("k-only"))
 
 

@@ -192,6 +192,12 @@ static void test_limits(void **state)
          4, 24, "unknown limit \"b.x\""},
         {CLASS("name: x, algorithm: fixed_window, limit: 5, window: 1m") "plans: {p: {a.x: 5}}\n", 4, 18,
          "expected a map"},
+        {CLASS("name: x, algorithm: gcra, rate: 1/s, burst: 5, per: all") "plans: {p: {a.x: {burst: 9}}}\n",
+         4, 13, "one budget for everybody"},
+        {CLASS("name: x, algorithm: fixed_window, limit: 5, window: 1m, per: all") "tenants: {t: {limits: "
+                                                                                   "{a.x: "
+                                                                                   "{limit: 9}}}}\n",
+         4, 24, "expected limit: unlimited or nothing"},
         {"store: {type: redis, mode: cluster, nodes: ['a:1']}\n" CLASS(
              "name: x, algorithm: fixed_window, limit: 5, window: 1m, per: all"),
          4, 7, "with store.mode cluster"},

@@ -12,12 +12,13 @@ sg_admit_t sg_breaker_admit(sg_breaker_t *b)
 
 bool sg_breaker_succeeded(sg_breaker_t *b)
 {
+    bool doubted = b->failures > 0 || b->state == SG_BREAKER_TRIAL;
     b->failures = 0;
-    if (b->state != SG_BREAKER_TRIAL)
-        return false;
-    b->trial_out = false;
-    b->state = SG_BREAKER_CLOSED;
-    return true;
+    if (b->state == SG_BREAKER_TRIAL) {
+        b->trial_out = false;
+        b->state = SG_BREAKER_CLOSED;
+    }
+    return doubted;
 }
 
 bool sg_breaker_failed(sg_breaker_t *b)
@@ -43,4 +44,9 @@ void sg_breaker_probed(sg_breaker_t *b)
         b->state = SG_BREAKER_TRIAL;
         b->trial_out = false;
     }
+}
+
+bool sg_breaker_rested(sg_breaker_t *b)
+{
+    return b->state != SG_BREAKER_OPEN && !b->trial_out && sg_breaker_succeeded(b);
 }

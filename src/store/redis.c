@@ -53,6 +53,7 @@ struct sg_redis {
     unsigned texts_out;                 /* EVALs without a reply: the script comes with them */
     sg_releases_t releases;             /* wait for the connection */
     sg_timer_t deadline;
+    sg_timer_t rest;                    /* since the connection is up */
     sg_task_t end;
     bool retired, dropping;
     bool clock_known;
@@ -95,9 +96,12 @@ static void log_back(sg_redis_t *r)
     r->lost_logged = false;
 }
 
+/* After a failure a new connection alone is not "up": a server that answers PING and no decision would
+ * be away and back many times a second. */
 static void show(sg_redis_t *r)
 {
-    bool up = sg_redis_conn_is_up(r->conn) && r->breaker.state != SG_BREAKER_OPEN;
+    bool sure = r->breaker.state == SG_BREAKER_CLOSED && (r->seen != SEEN_DOWN || r->breaker.failures == 0);
+    bool up = sure && sg_redis_conn_is_up(r->conn);
     if (up && r->seen != SEEN_UP)
         log_back(r);
     if (!up)
@@ -107,7 +111,7 @@ static void show(sg_redis_t *r)
         r->hooks.changed(r->hooks.arg);
     } else if (!r->retired) {
         sg_set_store_up(r->metrics, up);
-        sg_set_breaker_open(r->metrics, r->breaker.state == SG_BREAKER_OPEN);
+        sg_set_breaker_open(r->metrics, r->breaker.state != SG_BREAKER_CLOSED);
     }
 }
 
@@ -209,6 +213,7 @@ static void on_down(void *arg, sg_store_err_t kind, const char *why)
     sg_redis_t *r = arg;
     r->down_kind = kind;
     r->texts_out = 0;
+    sg_timer_stop(r->loop, &r->rest);
     note_error(r, why);
     if (!r->dropping) {
         sg_count_store_error(r->metrics, kind);
@@ -280,14 +285,24 @@ static void ask_again(sg_ticket_t *t, bool with_text)
     sg_redis_t *r = t->r;
     if (t->asks < ASKS_MAX && ask(t, with_text))
         return;
+    if (t->trial)
+        sg_breaker_trial_gone(&r->breaker);
     sg_count_store_error(r->metrics, SG_STORE_ERR_OTHER);
     answer_by_policy(t);
+}
+
+static void on_rest(void *arg)
+{
+    sg_redis_t *r = arg;
+    if (sg_redis_conn_is_up(r->conn) && sg_breaker_rested(&r->breaker))
+        show(r);
 }
 
 static void on_up(void *arg)
 {
     sg_redis_t *r = arg;
     sg_breaker_probed(&r->breaker);
+    sg_timer_in(r->loop, &r->rest, SG_REDIS_HEARTBEAT_US, on_rest, r);
     show(r);
     sg_releases_send(&r->releases, r->conn);
     sg_link_t *l;
@@ -503,13 +518,13 @@ void sg_redis_reset(sg_redis_t *r, const char *tag, sg_reset_fn *fn, void *arg)
 
 bool sg_redis_is_up(const sg_redis_t *r)
 {
-    return r->seen == SEEN_UP;
+    return sg_redis_conn_is_up(r->conn) && r->breaker.state != SG_BREAKER_OPEN;
 }
 
 void sg_redis_status(const sg_redis_t *r, sg_store_status_t *out)
 {
     out->up = r->seen == SEEN_UP;
-    out->breaker_open = r->breaker.state == SG_BREAKER_OPEN;
+    out->breaker_open = r->breaker.state != SG_BREAKER_CLOSED;
     (void)snprintf(out->error, sizeof out->error, "%s", r->error);
 }
 
@@ -598,6 +613,7 @@ void sg_redis_free(sg_redis_t *r)
 {
     sg_link_t *l;
     sg_timer_stop(r->loop, &r->deadline);
+    sg_timer_stop(r->loop, &r->rest);
     sg_redis_conn_free(r->conn);
     while ((l = sg_list_pop(&r->spare)))
         sg_free(SG_OWNER(l, sg_ticket_t, live));

@@ -52,6 +52,7 @@ void sg_redis_release(sg_redis_t *r, const sg_check_t *check);
 /* Deletes all keys of this slot tag, in batches; fn comes once, from inside or later. */
 void sg_redis_reset(sg_redis_t *r, const char *tag, sg_reset_fn *fn, void *arg);
 
+/* May it be asked? Also while the breaker is on trial, which the status does not call up. */
 bool sg_redis_is_up(const sg_redis_t *r);
 void sg_redis_status(const sg_redis_t *r, sg_store_status_t *out);
 /* What the store's clock (epoch µs) is thought to say now, until its next answer: it picks the

@@ -32,6 +32,7 @@ static void test_breaker_opens_after_failures_in_a_row(void **state)
         assert_int_equal(sg_breaker_admit(&b), SG_ADMIT_YES);
         for (int k = 1; k < SG_BREAKER_FAILURES; k++)
             assert_false(sg_breaker_failed(&b));
+        assert_true(sg_breaker_succeeded(&b));
         assert_false(sg_breaker_succeeded(&b));
     }
     open_breaker(&b);
@@ -92,6 +93,26 @@ static redisReader *new_reader(void)
     redisReader *reader = redisReaderCreate();
     sg_reply_use_arena(reader, &arena);
     return reader;
+}
+
+/* Without traffic the trial ends by itself, but not while one is out. */
+static void test_breaker_rests(void **state)
+{
+    (void)state;
+    sg_breaker_t b = {0};
+    (void)sg_breaker_failed(&b);
+    assert_true(sg_breaker_rested(&b));         /* a failure less in the row */
+    assert_int_equal(b.failures, 0);
+    assert_false(sg_breaker_rested(&b));
+    b = (sg_breaker_t){0};
+    open_breaker(&b);
+    assert_false(sg_breaker_rested(&b));        /* no probe was answered */
+    sg_breaker_probed(&b);
+    assert_int_equal(sg_breaker_admit(&b), SG_ADMIT_TRIAL);
+    assert_false(sg_breaker_rested(&b));
+    sg_breaker_trial_gone(&b);
+    assert_true(sg_breaker_rested(&b));
+    assert_int_equal(sg_breaker_admit(&b), SG_ADMIT_YES);
 }
 
 static void test_reply_values(void **state)
@@ -314,6 +335,7 @@ int main(void)
         cmocka_unit_test(test_breaker_tries_one),
         cmocka_unit_test(test_breaker_trial_fails_or_goes),
         cmocka_unit_test(test_breaker_probe_while_closed),
+        cmocka_unit_test(test_breaker_rests),
         cmocka_unit_test(test_reply_values),
         cmocka_unit_test(test_reply_too_many_values),
         cmocka_unit_test(test_reply_long_text_is_cut),

@@ -116,12 +116,28 @@ static uint8_t find_node(sg_cluster_t *c, sg_str_t host, unsigned port)
     return (uint8_t)c->count++;
 }
 
+static void forget_all(sg_cluster_t *c, uint8_t index)
+{
+    for (size_t i = 0; i < SG_CLUSTER_SLOTS; i++)
+        if (c->at[i] == index)
+            c->at[i] = UNKNOWN;
+    c->nodes[index]->slots = 0;
+}
+
+/* A node that is down and has lost one slot has lost all of them: another one was promoted. Without that
+ * it would count as missing until each caller that it knew has come again. */
 static void learn(sg_cluster_t *c, unsigned slot, uint8_t index)
 {
-    if (c->at[slot] != UNKNOWN)
-        c->nodes[c->at[slot]]->slots--;
+    uint8_t old = c->at[slot];
+    if (old == index)
+        return;
+    if (old != UNKNOWN && !sg_redis_is_up(c->nodes[old]->redis))
+        forget_all(c, old);
+    else if (old != UNKNOWN)
+        c->nodes[old]->slots--;
     c->at[slot] = index;
     c->nodes[index]->slots++;
+    show(c);
 }
 
 /* "MOVED 3999 10.0.0.2:6379": from now on; "ASK 3999 ...": this once. An empty host is the same as ours. */

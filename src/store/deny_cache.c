@@ -2,7 +2,10 @@
 
 #include "base/mem.h"
 
-#define PLACES 4096             /* a power of two; about 3 MiB when all are in use */
+/* About 3 MiB when all places are in use. Callers that fall into the same set do not push each other out
+ * until there are more of them than ways: with one place each, two of some hundred would, all the time. */
+#define SETS 1024               /* a power of two */
+#define WAYS 4
 #define NAME_BYTES 320
 #define LIMITS_KEPT 8           /* requests with more limits are asked each time */
 
@@ -17,7 +20,7 @@ typedef struct {
 
 struct sg_deny_cache {
     int64_t last_us;            /* no entry holds longer: nothing to look for after it */
-    denial_t *places[PLACES];
+    denial_t *places[SETS][WAYS];
 };
 
 /* Who asks what: the caller's tags, the cost, and the limits by address. */
@@ -56,9 +59,29 @@ static bool name_of(const sg_check_t *check, name_t *name)
     return name->fits;
 }
 
-static denial_t **place_of(sg_deny_cache_t *c, const name_t *name)
+static denial_t **set_of(sg_deny_cache_t *c, const name_t *name)
 {
-    return &c->places[sg_siphash(sg_str_n(name->text, name->n)) & (PLACES - 1)];
+    return c->places[sg_siphash(sg_str_n(name->text, name->n)) & (SETS - 1)];
+}
+
+static bool is_of(const denial_t *d, const name_t *name)
+{
+    return d && sg_str_eq(sg_str_n(d->name, d->name_len), sg_str_n(name->text, name->n));
+}
+
+/* Its own place, or an empty one, or that of the denial that ends first. */
+static denial_t *place_for(sg_deny_cache_t *c, const name_t *name)
+{
+    denial_t **set = set_of(c, name), **best = set;
+    for (size_t i = 0; i < WAYS; i++) {
+        if (is_of(set[i], name))
+            return set[i];
+        if (*best && (!set[i] || set[i]->until_us < (*best)->until_us))
+            best = &set[i];
+    }
+    if (!*best)
+        *best = SG_NEW(denial_t);
+    return *best;
 }
 
 sg_deny_cache_t *sg_deny_cache_new(void)
@@ -68,8 +91,9 @@ sg_deny_cache_t *sg_deny_cache_new(void)
 
 void sg_deny_cache_free(sg_deny_cache_t *c)
 {
-    for (size_t i = 0; c && i < PLACES; i++)
-        sg_free(c->places[i]);
+    for (size_t i = 0; c && i < SETS; i++)
+        for (size_t k = 0; k < WAYS; k++)
+            sg_free(c->places[i][k]);
     sg_free(c);
 }
 
@@ -97,10 +121,7 @@ void sg_deny_cache_put(sg_deny_cache_t *c, const sg_check_t *check, const sg_ver
     int64_t us = holds_us(check, verdict);
     if (us <= 0)
         return;
-    denial_t **place = place_of(c, &name);
-    if (!*place)
-        *place = SG_NEW(denial_t);
-    denial_t *d = *place;
+    denial_t *d = place_for(c, &name);
     d->name_len = name.n;
     memcpy(d->name, name.text, name.n);
     d->put_us = now_us;
@@ -122,9 +143,12 @@ bool sg_deny_cache_get(sg_deny_cache_t *c, const sg_check_t *check, int64_t now_
     name_t name;
     if (now_us >= c->last_us || !name_of(check, &name))
         return false;
-    const denial_t *d = *place_of(c, &name);
-    if (!d || now_us >= d->until_us ||
-        !sg_str_eq(sg_str_n(d->name, d->name_len), sg_str_n(name.text, name.n)))
+    denial_t **set = set_of(c, &name);
+    const denial_t *d = NULL;
+    for (size_t i = 0; i < WAYS && !d; i++)
+        if (is_of(set[i], &name))
+            d = set[i];
+    if (!d || now_us >= d->until_us)
         return false;
     int64_t gone_us = now_us - d->put_us;
     out->allowed = false;

@@ -5,7 +5,7 @@
  * violated limits, and at most SG_DENY_CACHE_MAX_US, so that a reset or a raised limit elsewhere is
  * seen soon. Concurrency limits are never cached: a slot may come back at any time.
  *
- * A fixed number of places; a new denial takes the place of an older one. One thread. */
+ * A fixed number of places; when there are more denials, one takes the place of another. One thread. */
 #ifndef SG_STORE_DENY_CACHE_H
 #define SG_STORE_DENY_CACHE_H
 

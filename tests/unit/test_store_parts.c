@@ -284,6 +284,30 @@ static void test_denial_moves_on(void **state)
     sg_deny_cache_free(cache);
 }
 
+/* Some hundred callers that hammer do not push each other out. */
+static void test_denials_of_many_callers(void **state)
+{
+    (void)state;
+    denial_case_t c;
+    sg_verdict_t v;
+    char key[24];
+    int kept_now = 0;
+    denied(&c, 600000);
+    sg_deny_cache_t *cache = sg_deny_cache_new();
+    for (int turn = 0; turn < 2; turn++) {
+        for (int i = 0; i < 500; i++) {
+            (void)snprintf(key, sizeof key, "k%d", i);
+            c.check.scope.key = key;
+            if (turn == 0)
+                sg_deny_cache_put(cache, &c.check, &c.verdict, 0);
+            else
+                kept_now += sg_deny_cache_get(cache, &c.check, 0, &v);
+        }
+    }
+    assert_true(kept_now > 492);
+    sg_deny_cache_free(cache);
+}
+
 static void test_denial_is_the_caller_s_own(void **state)
 {
     (void)state;
@@ -343,6 +367,7 @@ int main(void)
         cmocka_unit_test(test_reply_error_word),
         cmocka_unit_test(test_denial_times),
         cmocka_unit_test(test_denial_moves_on),
+        cmocka_unit_test(test_denials_of_many_callers),
         cmocka_unit_test(test_denial_is_the_caller_s_own),
         cmocka_unit_test(test_denials_that_are_not_kept),
     };

@@ -24,7 +24,8 @@ def command_name(command):
 
 class RedisProxy:
     """`delay_s`: each reply is that late. `swallow`: commands are executed, and their replies vanish. `cut`: the same, and the
-    connection is closed. `canned`: {command, or "*": bytes} are answered here and not executed. `refuse`: connections are closed at once."""
+    connection is closed. `canned`: {command, or "*": bytes} are answered here and not executed. `refuse`: connections are closed
+    at once."""
 
     def __init__(self, redis):
         self.redis = redis

@@ -6,6 +6,7 @@
 
 typedef struct {
     sg_link_t link;
+    sg_releases_t *owner; /* once it is sent */
     size_t n;
     char command[];
 } release_t;
@@ -61,6 +62,7 @@ void sg_releases_add(sg_releases_t *r, const sg_check_t *check, sg_script_call_t
         sg_str_t command = sg_resp_call(wire, call);
         release_t *one = sg_malloc(sizeof *one + command.n);
         one->link = (sg_link_t){NULL, NULL};
+        one->owner = NULL;
         one->n = command.n;
         memcpy(one->command, command.p, command.n);
         push(r, one);
@@ -76,9 +78,23 @@ void sg_releases_move(sg_releases_t *to, sg_releases_t *from)
     }
 }
 
+/* Without a reply nobody knows whether the server has seen it. Giving a slot back twice does no harm: it is
+ * sent again with the next connection. */
+static void on_reply(void *arg, const redisReply *reply)
+{
+    release_t *one = arg;
+    if (reply)
+        sg_free(one);
+    else
+        push(one->owner, one);
+}
+
 void sg_releases_send(sg_releases_t *r, sg_redis_conn_t *conn)
 {
     release_t *one;
-    while ((one = first(r)) && sg_redis_conn_send(conn, sg_str_n(one->command, one->n), NULL, NULL))
-        drop_first(r);
+    while ((one = first(r)) && sg_redis_conn_send(conn, sg_str_n(one->command, one->n), on_reply, one)) {
+        (void)sg_list_pop(&r->head);
+        r->count--;
+        one->owner = r;
+    }
 }

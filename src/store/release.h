@@ -20,7 +20,8 @@ void sg_releases_add(sg_releases_t *r, const sg_check_t *check, sg_script_call_t
 /* All of `from` go to `to`; past SG_REDIS_RELEASES_MAX the oldest of `to` are dropped (their leases
  * lapse). */
 void sg_releases_move(sg_releases_t *to, sg_releases_t *from);
-/* As many as the connection takes. */
+/* As many as the connection takes. Those that get no reply come back to `r`, which must stay until the
+ * connection is freed. */
 void sg_releases_send(sg_releases_t *r, sg_redis_conn_t *conn);
 
 /* The whole call in wire form; a view of `wire`, whose content is replaced. */

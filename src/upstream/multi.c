@@ -21,6 +21,7 @@ struct sg_multi {
 typedef struct {
     uint32_t magic;
     sg_multi_t *multi;
+    CURL *easy;         /* whose it is */
     sg_link_t link;
     sg_watch_t watch;
     sg_task_t freeing;
@@ -65,11 +66,12 @@ static void drop_socket(socket_t *s)
     sg_defer_free(s->multi->loop, &s->freeing, free_socket, s);
 }
 
-static socket_t *new_socket(sg_multi_t *m, curl_socket_t fd)
+static socket_t *new_socket(sg_multi_t *m, CURL *easy, curl_socket_t fd)
 {
     socket_t *s = SG_NEW(socket_t);
     s->magic = SOCKET_MAGIC;
     s->multi = m;
+    s->easy = easy;
     sg_list_push_back(&m->sockets, &s->link);
     sg_watch_start(m->loop, &s->watch, fd, 0, on_socket, s);
     (void)curl_multi_assign(m->curl, fd, s);
@@ -78,7 +80,6 @@ static socket_t *new_socket(sg_multi_t *m, curl_socket_t fd)
 
 static int on_want_socket(CURL *easy, curl_socket_t fd, int what, void *arg, void *known)
 {
-    (void)easy;
     sg_multi_t *m;
     SG_MAGIC_CAST(m, arg, MULTI_MAGIC);
     socket_t *s = known;
@@ -88,7 +89,7 @@ static int on_want_socket(CURL *easy, curl_socket_t fd, int what, void *arg, voi
         return 0;
     }
     if (!s)
-        s = new_socket(m, fd);
+        s = new_socket(m, easy, fd);
     sg_watch_set(m->loop, &s->watch,
                  (what & CURL_POLL_IN ? SG_EV_READ : 0u) | (what & CURL_POLL_OUT ? SG_EV_WRITE : 0u));
     return 0;
@@ -165,5 +166,12 @@ bool sg_multi_add(sg_multi_t *m, CURL *easy)
 
 void sg_multi_remove(sg_multi_t *m, CURL *easy)
 {
+    /* libcurl closes the socket of a connection that is not made yet before it says that it is done with it:
+     * by then the number may be another thread's. */
+    SG_LIST_EACH(l, &m->sockets) {
+        socket_t *s = SG_OWNER(l, socket_t, link);
+        if (s->easy == easy)
+            sg_watch_stop(m->loop, &s->watch);
+    }
     (void)curl_multi_remove_handle(m->curl, easy);
 }

@@ -513,6 +513,7 @@ routes: [{name: all, match: {path: /*}, auth: none, upstream: up, response_heade
         failed = len(g.events("config not reloaded: the running one stays"))
         replace(n)
         until("version %d" % n, lambda: g.get("/x").header("X-Version") == str(n))
+        until("reload %d is told" % n, lambda: len(g.events("config reloaded")) >= n)
         assert len(g.events("config reloaded")) == n
     good = g.get("/x").header("X-Version")
     with open(path, "a", encoding="utf-8") as f:

@@ -1,6 +1,7 @@
 #include "store/redis_sync.h"
 
 #include <errno.h>
+#include <errno.h>
 #include <hiredis/hiredis.h>
 #include <stdio.h>
 
@@ -105,7 +106,7 @@ const sg_sync_value_t *sg_sync_read(sg_sync_t *s)
     errno = 0;
     if (redisGetReply(s->c, &reply) != REDIS_OK) /* EAGAIN: SO_RCVTIMEO is over */
         lost(s, s->c->err == REDIS_ERR_IO && (errno == EAGAIN || !s->c->errstr[0]) ? "no answer in time"
-                                                                                  : s->c->errstr);
+                                                                                   : s->c->errstr);
     s->reply = reply;
     return s->reply;
 }
@@ -218,9 +219,15 @@ static sg_sync_t *open_master(const sg_store_conf_t *conf, sg_why_t *why)
     return NULL;
 }
 
-static bool add(sg_sync_servers_t *out, sg_sync_t *s, unsigned slots)
+/* Takes s, which may be NULL: then `why` says it already. */
+static bool add(sg_sync_servers_t *out, sg_sync_t *s, unsigned slots, sg_why_t *why)
 {
-    if (!s || out->count == SG_SYNC_SERVERS_MAX)
+    if (s && out->count == SG_SYNC_SERVERS_MAX) {
+        sg_why_set(why, "more than %d servers", SG_SYNC_SERVERS_MAX);
+        close_one(s);
+        return false;
+    }
+    if (!s)
         return false;
     out->slots[out->count] = slots;
     out->at[out->count++] = s;
@@ -251,7 +258,7 @@ static bool add_range(sg_sync_servers_t *out, const sg_sync_value_t *range, cons
     if (i < out->count)
         out->slots[i] += slots;
     else
-        ok = add(out, open_one(name, (unsigned)port, conf, true, why), slots);
+        ok = add(out, open_one(name, (unsigned)port, conf, true, why), slots, why);
     sg_free(name);
     return ok;
 }
@@ -290,9 +297,9 @@ sg_err_t sg_sync_open(const sg_store_conf_t *conf, sg_sync_servers_t *out, sg_wh
     if (conf->mode == SG_REDIS_CLUSTER)
         ok = open_cluster(conf, out, why);
     else if (conf->mode == SG_REDIS_SENTINEL)
-        ok = add(out, open_master(conf, why), 0);
+        ok = add(out, open_master(conf, why), 0, why);
     else
-        ok = add(out, open_one(conf->host, conf->port, conf, true, why), 0);
+        ok = add(out, open_one(conf->host, conf->port, conf, true, why), 0, why);
     if (!ok)
         sg_sync_close(out);
     return ok ? SG_OK : SG_ERR_CONNECT;

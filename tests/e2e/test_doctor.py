@@ -290,6 +290,14 @@ def test_no_redis(folder, redis):
     assert "No such file" in Report(path).only("connection")
 
 
+def test_a_redis_that_hangs(folder, redis):
+    redis.freeze()
+    try:
+        assert "no answer in time" in Report(write(folder, config(redis))).only("connection")
+    finally:
+        redis.thaw()
+
+
 def test_password(folder, redis):
     """A wrong one is told, never shown."""
     redis("ACL", "SETUSER", "gw", "on", ">the-right-one", "~*", "+@all")

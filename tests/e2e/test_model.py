@@ -51,16 +51,21 @@ class Limit:
     """One limit of one class. `slow`: nothing of it comes back during a test."""
 
     def __init__(self, rng, name, slow, algorithms):
-        self.name, self.slow = name, slow
-        self.algorithm = rng.choice(algorithms)
+        self.name, self.slow, self.algorithms = name, slow, algorithms
+        self.begin_anew(rng)
+        self.change(rng)
+
+    def begin_anew(self, rng):
+        """What stands in the names of its keys: other counters, and the old ones again when it comes back."""
+        self.algorithm = rng.choice(self.algorithms)
         self.per = rng.choice(["tenant", "key", "ip", "tenant", "key", "ip", "all"])
+        slow = self.slow
         self.window_us = rng.choice([3600 * S] if slow else [250000, S, 7 * S, 60 * S, 3600 * S])
         if self.algorithm == "fixed_window":
             self.window_us = 366 * DAY if slow else max(S, self.window_us)
-        self.change(rng)
 
     def change(self, rng):
-        """Other numbers: everything that does not begin a counter anew."""
+        """Other numbers: what is used stays used."""
         self.limit = rng.choice([0, 1, 2, 3, 5, 10, 17, 40, 100]) if rng.random() < 0.9 else rng.randint(10, 400)
         self.rate = rate(rng, self.slow)
         self.precision = rng.choice([1, 2, 3, 7, 10, 10, 60])
@@ -145,6 +150,8 @@ class World:
     def change(self, rng):
         for limits in rng.sample(self.classes, 3):
             for l in limits:
+                if rng.random() < 0.1:
+                    l.begin_anew(rng)
                 if rng.random() < 0.6:
                     l.change(rng)
         self.generation += 1

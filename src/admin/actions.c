@@ -38,13 +38,14 @@ static void on_reset(void *arg, size_t keys, const char *error)
     sg_admin_request_t *r = x->request;
     x->answered = true;
     if (r) {
-        sg_log(error ? SG_LOG_WARN : SG_LOG_INFO, error ? "tenant not reset" : "tenant reset",
-               SG_F_STR("tenant", r->name), SG_F_STR("error", error ? error : ""));
-        if (error)
+        if (error) {
+            sg_log(SG_LOG_WARN, "tenant not reset", SG_F_STR("tenant", r->name), SG_F_STR("error", error));
             sg_admin_problem(r, 503, error);
-        else
+        } else {
+            sg_log(SG_LOG_INFO, "tenant reset", SG_F_STR("tenant", r->name));
             sg_admin_json(r, 200, json_pack("{s:o, s:I}", "tenant", sg_json_text(r->name), "counters",
                                             (json_int_t)(x->keys + keys)));
+        }
         sg_admin_done(r);
     }
     if (!x->inside)

@@ -95,7 +95,8 @@ void sg_admin_done(sg_admin_request_t *r);
 bool sg_admin_authorized(sg_admin_request_t *r);
 /* Does the query have this parameter (bare, =1 or =true)? */
 bool sg_admin_query_flag(const sg_admin_request_t *r, const char *name);
-uint64_t sg_admin_query_u64(const sg_admin_request_t *r, const char *name, uint64_t max, uint64_t otherwise);
+/* An integer of at most `max`; *value stays when the parameter is not there. False: it is something else. */
+bool sg_admin_query_u64(const sg_admin_request_t *r, const char *name, uint64_t max, uint64_t *value);
 
 /* --- the endpoints ------------------------------------------------------------------------------------- */
 

@@ -10,6 +10,7 @@
 
 #define LISTENER_MAGIC 0x5367616cu
 #define CONNECTIONS_MAX 128u
+#define CONNECTIONS_PER_IP_MAX 64u      /* nobody alone keeps the others out */
 #define IDLE_TIMEOUT_S 30u
 
 static sg_admin_listener_t *listener_of(void *arg)
@@ -83,6 +84,7 @@ static struct MHD_Daemon *start_daemon(sg_admin_listener_t *l, int fd)
                             MHD_OPTION_LISTEN_SOCKET, fd,
                             MHD_OPTION_STRICT_FOR_CLIENT, 1,
                             MHD_OPTION_CONNECTION_LIMIT, CONNECTIONS_MAX,
+                            MHD_OPTION_PER_IP_CONNECTION_LIMIT, CONNECTIONS_PER_IP_MAX,
                             MHD_OPTION_CONNECTION_TIMEOUT, IDLE_TIMEOUT_S,
                             MHD_OPTION_UNESCAPE_CALLBACK, keep_escapes, NULL,
                             MHD_OPTION_URI_LOG_CALLBACK, sg_admin_on_uri, l,

@@ -106,11 +106,10 @@ bool sg_admin_query_flag(const sg_admin_request_t *r, const char *name)
            (v.n == 0 || sg_str_eq(v, SG_STR("1")) || sg_str_eq(v, SG_STR("true")));
 }
 
-uint64_t sg_admin_query_u64(const sg_admin_request_t *r, const char *name, uint64_t max, uint64_t otherwise)
+bool sg_admin_query_u64(const sg_admin_request_t *r, const char *name, uint64_t max, uint64_t *value)
 {
     sg_str_t v;
-    uint64_t n;
-    return query_value(r, name, &v) && sg_str_u64(v, max, &n) == SG_OK ? n : otherwise;
+    return !query_value(r, name, &v) || sg_str_u64(v, max, value) == SG_OK;
 }
 
 static sg_str_t header(const sg_admin_request_t *r, const char *name)

@@ -60,8 +60,12 @@ void sg_admin_tenants(sg_admin_request_t *r)
 {
     const sg_admin_host_t *h = &r->admin->host;
     const sg_config_t *c = h->config(h->arg);
-    size_t want = sg_admin_query_u64(r, "limit", LIST_MAX, LIST_DEFAULT), known = c ? c->tenant_count : 0,
-           rows = 0;
+    uint64_t want = LIST_DEFAULT;
+    if (!sg_admin_query_u64(r, "limit", LIST_MAX, &want)) {
+        sg_admin_problem(r, 400, "limit: expected an integer from 0 to 10000");
+        return;
+    }
+    size_t known = c ? c->tenant_count : 0, rows = 0;
     row_t *row = sg_calloc(known + 1, sizeof *row);
     for (size_t i = 0; i < known; i++) {
         if (c->tenants[i]->metric != 0)

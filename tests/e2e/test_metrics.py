@@ -2,6 +2,9 @@
 import json
 import os
 import re
+import shutil
+import socket
+import subprocess
 
 import pytest
 
@@ -272,3 +275,18 @@ def test_a_page_elsewhere_cannot_post(gateway, upstream):
     g = gateway(config(upstream))
     assert g.admin("/reload", method="POST", headers={"Origin": "https://evil.example"})[0] == 403
     assert not g.events("config reloaded")
+
+
+def test_one_address_does_not_keep_others_from_the_admin_listener(gateway):
+    g = gateway('server: {listen: "127.0.0.1:0"}\nadmin: {listen: "127.0.0.1:0"}\nlog: {access: "@ACCESS@"}\nroutes: []\n')
+    begun = []
+    for _ in range(200):
+        s = socket.create_connection(("127.0.0.1", g.admin_port), 5, source_address=("127.0.0.2", 0))
+        begun.append(s)
+        try:
+            s.send(b"GET /heal")
+        except OSError:
+            pass        # closed already: one too many
+    assert g.admin("/healthz")[0] == 200
+    for s in begun:
+        s.close()

@@ -109,6 +109,8 @@ static void test_tenants_come_busiest_first(void **state)
     assert_int_equal(bytes, 5);
     assert_int_equal(permille, 250);
     json_decref(o);
+    expect(f, "GET", "/tenants?limit=x", "", 400, "from 0 to 10000");
+    expect(f, "GET", "/tenants?limit=10001", "", 400, "from 0 to 10000");
     o = expect_json(f, "GET", "/tenants?limit=1", 200);
     assert_int_equal(json_array_size(json_object_get(o, "tenants")), 1);
     assert_int_equal(json_integer_value(json_object_get(o, "count")), 3);

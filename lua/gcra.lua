@@ -1,6 +1,7 @@
 
 -- GCRA. STRING: the theoretical arrival time in µs, /r for r/count of the next µs, @ and the rate that it was
--- written under: 1780000000000000/3@7/3600000000.
+-- written under: 1780000000000000/3@7/3600000000. In debt, ! and the units that were owed
+-- when it was written.
 
 size[2] = 6
 
@@ -8,6 +9,9 @@ define[2] = function()
     -- The time when what is owed is back.
     local function save(s, key, p)
         local used, part, count, us, rule, ttl = s[3], s[4], s[5], s[6], ARGV[p + 4], ARGV[p + 5]
+        if used > s[2] then
+            rule, ttl = string.format('%s!%.0f', rule, used), refill_ttl(s, ttl)
+        end
         if count == 1 then
             call('SET', key, string.format('%.0f@%s', now + used * us - part, rule), 'PX', ttl)
             return
@@ -29,16 +33,20 @@ define[2] = function()
         if not stored then
             return {limit, limit, 0, 0, count, us, false, false}
         end
-        local at, frac, old_count, old_us = string.match(stored, '^(%d+)/?(%d*)@(%d+)/(%d+)$')
-        old_count, old_us = tonumber(old_count), tonumber(old_us)
+        local at, frac, old_count, old_us, debt = string.match(stored, '^(%d+)/?(%d*)@(%d+)/(%d+)!?(%d*)$')
+        old_count, old_us, debt = tonumber(old_count), tonumber(old_us), tonumber(debt)
         local dirty = old_count ~= count or old_us ~= us
         local used, part = refill(0, tonumber(at), tonumber(frac) or 0, old_count, old_us)
-        if used > limit then
-            used, part, dirty = limit, 0, true
+        local most = debt and debt > limit and debt or limit
+        if used > most then
+            used, part, dirty = most, 0, true
+        end
+        if used > limit and used / count * us > 4000000000000000 then
+            used, part = limit, 0
         elseif old_us ~= us then
             part = muldiv(part, us, old_us)
         end
-        return {limit - used, limit, used, part, count, us, dirty, stored}
+        return {used < limit and limit - used or 0, limit, used, part, count, us, dirty, stored}
     end
 
     take[2] = function(s, key, p)
@@ -50,7 +58,7 @@ define[2] = function()
         if s[7] then
             save(s, key, p)
         elseif s[8] then
-            call('PEXPIRE', key, ARGV[p + 5])
+            call('PEXPIRE', key, refill_ttl(s, ARGV[p + 5]))
         end
     end
 

@@ -11,9 +11,17 @@
 --        A negative number of the algorithm marks a dry run. count units come back in us µs, in lowest
 --        terms; rule is capacity/count/us or count/us, as it is stored. A fixed window's key lives to the
 --        end of the window and extra_ms on. A sub-window of a sliding window is width_us long.
--- reply  time in ms, then 2: the bucket of a fixed window is not that of this time, and nothing was written;
+-- reply  time in µs, then 2: the bucket of a fixed window is not that of this time, and nothing was written;
 --        or 1 (allowed) or 0 (denied), and for each limit: allowed (1; 0; 2: no waiting helps), remaining,
 --        and in ms, rounded up: reset, retry-after, time until one more unit.
+--
+-- Settles what turned out to cost more or less than was taken (settle.lua):
+-- KEYS   one for each limit that took units; a fixed window's is that of the decision when units go back,
+--        else that of now.
+-- ARGV   settle, lease, units that were taken, what the cost was more than that (less: negative), time of
+--        the decision in µs, then for each limit its group, followed by the level: units that were owed right
+--        after the decision, at least (token bucket and GCRA read it).
+-- reply  time in µs, then 1, or 2: as above.
 --
 -- Cost 0 is a peek and writes nothing. A denied request consumes nothing; it renews the expiry of what is
 -- there, and puts right what a clock that went back or a changed limit left behind.
@@ -94,14 +102,20 @@ local function refill_wait(units, part, count, us)
 end
 
 -- State of token bucket and GCRA: 1 left, 2 limit, 3 used, 4 part, 5 count, 6 us, 7 must be written anew, 8
--- what was stored.
+-- what was stored. In debt, which only a settlement makes, more is used than the limit.
 local function refill_show(s, lacking)
     local used, part, count, us = s[3], s[4], s[5], s[6]
     if used == 0 then
         return 0, 0, 0
     end
-    return refill_wait(used, part, count, us), refill_wait(1, part, count, us),
-        lacking and refill_wait(lacking - s[1], part, count, us) or 0
+    local over = used - s[2]
+    return refill_wait(used, part, count, us), refill_wait(over > 0 and over + 1 or 1, part, count, us),
+        lacking and refill_wait(lacking + over, part, count, us) or 0
+end
+
+-- A debt matters until it is paid.
+local function refill_ttl(s, ttl)
+    return s[3] > s[2] and ceil(refill_wait(s[3], s[4], s[5], s[6]) / 1000) + ttl or ttl
 end
 
 -- Sorted sets, for log and leases. A member is out when its score is `span` ago (log: the window; leases,

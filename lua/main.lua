@@ -9,7 +9,7 @@ for i = 1, count do
     n = n < 0 and -n or n
     algo[i], place[i] = n, p
     if n == 3 and floor(now / tonumber(ARGV[p + 2])) ~= tonumber(ARGV[p + 3]) then
-        return {floor(now / 1000), 2}
+        return {now, 2}
     end
     p = p + size[n]
 end
@@ -38,7 +38,7 @@ for i = 1, count do
     end
 end
 
-local reply = {floor(now / 1000), allowed}
+local reply = {now, allowed}
 for i = 1, count do
     local n, s, flag, at = algo[i], states[i], flags[i], 5 * i - 2
     local left, reset, retry, more = 0, 0, 0, 0

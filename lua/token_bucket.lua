@@ -1,7 +1,7 @@
 
 -- Token bucket. HASH: tokens; ts, frac: the time when exactly that many were there, in µs and in 1/count of
 -- the next (frac is not there when it is 0); rule: the capacity and rate that it was written under,
--- capacity/count/us.
+-- capacity/count/us. In debt tokens are below 0.
 
 size[1] = 6
 
@@ -41,15 +41,17 @@ define[1] = function()
         end
         local at, frac = tonumber(stored[2]), tonumber(stored[4] or 0)
         local used, part = refill(old_limit - tokens, at, frac, old_count, old_us)
-        if used > old_limit then
-            used, part, dirty = old_limit, 0, true
+        local most = tokens < 0 and old_limit - tokens or old_limit
+        if used > most then
+            used, part, dirty = most, 0, true
         end
-        if used > limit then
+        -- A debt stays owed, if it comes back in time.
+        if used > limit and (tokens >= 0 or used / count * us > 4000000000000000) then
             used, part = limit, 0
         elseif old_us ~= us then
             part = muldiv(part, us, old_us)
         end
-        return {limit - used, limit, used, part, count, us, dirty, stored}
+        return {used < limit and limit - used or 0, limit, used, part, count, us, dirty, stored}
     end
 
     take[1] = function(s, key, p)
@@ -63,7 +65,7 @@ define[1] = function()
             if s[7] then
                 save(s, key, p)
             end
-            call('PEXPIRE', key, ARGV[p + 5])
+            call('PEXPIRE', key, refill_ttl(s, ARGV[p + 5]))
         end
     end
 

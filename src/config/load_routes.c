@@ -98,14 +98,15 @@ static void load_route_classes(sg_load_t *ld, const sg_node_t *n, sg_route_entry
     add_class(ld, item, e);
 }
 
-static void load_cost_number(sg_load_t *ld, const sg_node_t *n, sg_route_t *route)
+static void load_cost_number(sg_load_t *ld, const sg_node_t *n, int64_t least, sg_route_t *route)
 {
-    const char *expected = "an integer from 0 to 9007199254740991";
+    const char *expected =
+        least ? "an integer from 1 to 9007199254740991" : "an integer from 0 to 9007199254740991";
     int64_t v;
     sg_str_t text;
     if (!sg_load_text(ld, n, expected, &text))
         return;
-    if (n->quoted || sg_value_int(text, &v) || v > SG_LIMIT_NUMBER_MAX)
+    if (n->quoted || sg_value_int(text, &v) || v < least || v > SG_LIMIT_NUMBER_MAX)
         sg_load_bad_value(ld, n, expected);
     else
         route->cost = v;
@@ -139,12 +140,12 @@ static void load_cost(sg_load_t *ld, const sg_node_t *n, sg_route_t *route)
 {
     const sg_node_t *ignored, *part;
     if (n->kind != SG_NODE_MAP) {
-        load_cost_number(ld, n, route);
+        load_cost_number(ld, n, 0, route);
         return;
     }
     sg_load_map(ld, n, &sg_shape_cost, &ignored, true);
     if ((part = sg_node_get(n, "reserve")))
-        load_cost_number(ld, part, route);
+        load_cost_number(ld, part, 1, route);
     if ((part = sg_node_get(n, "from")))
         load_cost_from(ld, part, route);
 }

@@ -327,11 +327,11 @@ SHAPE(cost_from, "the source of a cost");
 
 static const sg_key_row_t cost_rows[] = {
     {"reserve", KEEP("integer"), .help = "units taken before the request goes on",
-     .range = "0 to 9007199254740991", .required = true},
+     .range = "1 to 9007199254740991", .required = true},
     {"from", KEEP("response_kib, or a map"),
      .help = "what the units are settled by after the answer: response_kib (each KiB begun of its "
              "body), or a header",
-     .required = true, .inactive = "the reserve is what is charged", BELOW(sg_shape_cost_from, "")},
+     .required = true, BELOW(sg_shape_cost_from, "")},
 };
 SHAPE(cost, "a cost");
 

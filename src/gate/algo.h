@@ -18,6 +18,9 @@ typedef struct {
     void (*take)(const sg_limit_t *l, sg_limit_state_t *s, int64_t cost, int64_t now_us, const char *lease,
                  sg_limit_result_t *out);
     void (*release)(sg_limit_state_t *s, const char *lease); /* NULL: nothing to give back */
+    /* As sg_limit_settle; delta is not 0. NULL: costs nothing afterwards. */
+    void (*settle)(const sg_limit_t *l, sg_limit_state_t *s, const sg_settlement_t *what, int64_t now_us,
+                   const char *lease);
     /* Bounds, and the derived fields of *l. */
     sg_err_t (*finish)(sg_limit_t *l, sg_why_t *why);
     /* How long what is written at now_us matters. */
@@ -54,13 +57,20 @@ typedef struct {
     int64_t used, part;
 } sg_refill_t;
 
+/* The largest capacity or burst: leaves the script room to tell a quotient that is too large from one that
+ * is not. */
+#define SG_REFILL_LIMIT_MAX INT64_C(9000000000000000)
+
 /* What is owed at now_us, when exactly `used` units were at the time at_us + frac / rate.count. A time that
- * is still to come makes it more, up to `limit`. */
-sg_refill_t sg_refill_at(sg_refill_rate_t rate, int64_t limit, int64_t used, int64_t at_us, int64_t frac,
-                         int64_t now_us);
-/* The same debt under another limit and rate: whole units stay, a part keeps its share (rounded against the
- * caller), and no more than the new limit is owed. */
-sg_refill_t sg_refill_convert(sg_refill_t owed, int64_t from_us, int64_t limit, int64_t to_us);
+ * is still to come makes it more; the caller holds it to the limit. */
+sg_refill_t sg_refill_at(sg_refill_rate_t rate, int64_t used, int64_t at_us, int64_t frac, int64_t now_us);
+/* The same under the limit and rate of `to`: whole units stay, a part keeps its share (rounded against the
+ * caller), and no more than the limit is owed; in debt, no more than comes back in time. */
+sg_refill_t sg_refill_convert(sg_refill_t owed, int64_t from_us, bool debt, const sg_limit_t *to);
+/* What is owed after a settlement. A refund is what is left of `level`, which was owed at the decision: what
+ * time has brought back since cannot be given back again. */
+sg_refill_t sg_refill_settle(sg_refill_rate_t rate, sg_refill_t owed, const sg_settlement_t *what,
+                             int64_t now_us);
 /* remaining, reset, more, retry. */
 void sg_refill_result(const sg_limit_t *l, sg_refill_t owed, int64_t cost, sg_limit_result_t *out);
 /* Bounds of token bucket and GCRA. */

@@ -29,6 +29,22 @@ static void take(const sg_limit_t *l, sg_limit_state_t *s, int64_t cost, int64_t
     result(l, s->a, 0, now_us, out);
 }
 
+/* The state is the window's of the decision for a refund, the present one's for a charge. */
+static void settle(const sg_limit_t *l, sg_limit_state_t *s, const sg_settlement_t *what, int64_t now_us,
+                   const char *lease)
+{
+    int64_t room = SG_LIMIT_NUMBER_MAX - s->a;
+
+    (void)l;
+    (void)now_us;
+    (void)lease;
+    if (what->delta < 0)
+        s->a = sg_algo_left(s->a, -what->delta);
+    else
+        s->a += what->delta < room ? what->delta : room;
+    s->exists |= what->delta > 0;
+}
+
 static sg_err_t finish(sg_limit_t *l, sg_why_t *why)
 {
     if (sg_algo_check_limit(l->limit, SG_LIMIT_NUMBER_MAX, why) != SG_OK)
@@ -47,6 +63,7 @@ const sg_algo_ops_t sg_algo_fixed_window = {
     .windowed = true,
     .look = look,
     .take = take,
+    .settle = settle,
     .finish = finish,
     .life_us = life_us,
 };

@@ -1,7 +1,7 @@
 /* algo_sliding_log.c - the times of all units of the last window: at most `limit` in any trailing window,
  * exactly. A unit is out when it is one window old.
  *
- * State: more = runs of units that came at the same time, ascending. */
+ * State: more = runs of units that one request took at one time, ascending. */
 #include "gate/algo.h"
 
 #include "base/mem.h"
@@ -10,9 +10,10 @@
 #define LIMIT_MAX 1000000
 
 /* `before` counts the units of all earlier runs since the log was made, so sums and places are found by
- * halving. */
+ * halving. `whose` is the hash of the lease; 0: charged afterwards. */
 typedef struct {
     int64_t at_us, before;
+    uint64_t whose;
 } run_t;
 
 typedef struct {
@@ -112,24 +113,91 @@ static log_t *with_room(log_t *log)
     return log;
 }
 
-static void take(const sg_limit_t *l, sg_limit_state_t *s, int64_t cost, int64_t now_us, const char *lease,
-                 sg_limit_result_t *out)
+static void add(const sg_limit_t *l, sg_limit_state_t *s, int64_t units, int64_t now_us, uint64_t whose)
 {
     log_t *log = s->more;
 
-    (void)lease;
     if (log) {
         redate(log, now_us);
         log->start = first_after(log, now_us - l->window_us);
     }
-    if (!log || log->start == log->end || log->at[log->end - 1].at_us != now_us) {
-        log = with_room(log);
-        log->at[log->end++] = (run_t){now_us, log->total};
-    }
-    log->total += cost;
+    log = with_room(log);
+    log->at[log->end++] = (run_t){now_us, log->total, whose};
+    log->total += units;
     s->more = log;
     s->exists = true;
-    result(l, log, 0, now_us, out);
+}
+
+static void take(const sg_limit_t *l, sg_limit_state_t *s, int64_t cost, int64_t now_us, const char *lease,
+                 sg_limit_result_t *out)
+{
+    add(l, s, cost, now_us, sg_siphash(sg_str(lease)));
+    result(l, s->more, 0, now_us, out);
+}
+
+/* Nothing passes before the newest `limit` units are fewer: what is older than all of them has no say. */
+static void forget_older(const sg_limit_t *l, log_t *log)
+{
+    int64_t first = log->at[log->start].before, over = log->total - first - l->limit;
+    size_t low = log->start, high = log->end - 1;
+
+    if (over <= 0)
+        return;
+    /* The run that has the newest unit but `limit`. */
+    while (low < high) {
+        size_t middle = high - (high - low) / 2;
+        if (log->at[middle].before <= first + over - 1)
+            low = middle;
+        else
+            high = middle - 1;
+    }
+    log->start = first_after(log, log->at[low].at_us - 1);
+}
+
+/* log->end when it is not there. It is where the decision was made, unless the clock went back. */
+static size_t find_run(const log_t *log, int64_t at_us, uint64_t whose)
+{
+    size_t i = first_after(log, at_us - 1);
+
+    for (; i < log->end && log->at[i].at_us == at_us; i++)
+        if (log->at[i].whose == whose)
+            return i;
+    for (i = log->start; i < log->end && log->at[i].whose != whose;)
+        i++;
+    return i;
+}
+
+static void give_back(log_t *log, size_t run, int64_t units)
+{
+    int64_t end = run + 1 < log->end ? log->at[run + 1].before : log->total;
+
+    int64_t there = end - log->at[run].before;
+
+    if (units > there)
+        units = there;
+    for (size_t i = run + 1; i < log->end; i++)
+        log->at[i].before -= units;
+    log->total -= units;
+    if (units == there) {
+        log->end--;
+        memmove(log->at + run, log->at + run + 1, (log->end - run) * sizeof(run_t));
+    }
+}
+
+static void settle(const sg_limit_t *l, sg_limit_state_t *s, const sg_settlement_t *what, int64_t now_us,
+                   const char *lease)
+{
+    log_t *log = s->more;
+    size_t run;
+
+    if (what->delta > 0) {
+        add(l, s, what->delta < l->limit ? what->delta : l->limit, now_us, 0);
+        forget_older(l, s->more);
+    } else if (log) {
+        run = find_run(log, what->decided_us, sg_siphash(sg_str(lease)));
+        if (run < log->end)
+            give_back(log, run, -what->delta);
+    }
 }
 
 static sg_err_t finish(sg_limit_t *l, sg_why_t *why)
@@ -151,6 +219,7 @@ const sg_algo_ops_t sg_algo_sliding_log = {
     .windowed = true,
     .look = look,
     .take = take,
+    .settle = settle,
     .finish = finish,
     .life_us = life_us,
 };

@@ -148,6 +148,47 @@ static void take(const sg_limit_t *l, sg_limit_state_t *s, int64_t cost, int64_t
     result(l, &v, 0, out);
 }
 
+/* Charged is charged now. */
+static void charge(const sg_limit_t *l, sg_limit_state_t *s, int64_t units, int64_t now_us)
+{
+    int64_t room = SG_LIMIT_NUMBER_MAX;
+    view_t v;
+
+    view(l, s, now_us, &v);
+    for (size_t i = 0; i <= v.last; i++)
+        room -= v.count[i];
+    v.count[v.last] += units < room ? units : room;
+    save(s, &v);
+}
+
+/* From the sub-window that it was counted in, wherever that one's count stands by now. */
+static void give_back(const sg_limit_t *l, sg_limit_state_t *s, int64_t units, int64_t decided_us,
+                      int64_t now_us)
+{
+    int64_t own = width_us(l), index = decided_us / own;
+    slots_t *slots = s->more;
+
+    if (!slots)
+        return;
+    if (s->a != own)
+        index = ((index + 1) * own - 1) / s->a;
+    if (index > now_us / s->a)
+        index = now_us / s->a;
+    for (size_t i = 0; i < slots->count; i++)
+        if (slots->at[i].index == index)
+            slots->at[i].count = sg_algo_left(slots->at[i].count, units);
+}
+
+static void settle(const sg_limit_t *l, sg_limit_state_t *s, const sg_settlement_t *what, int64_t now_us,
+                   const char *lease)
+{
+    (void)lease;
+    if (what->delta > 0)
+        charge(l, s, what->delta, now_us);
+    else
+        give_back(l, s, -what->delta, what->decided_us, now_us);
+}
+
 static sg_err_t finish(sg_limit_t *l, sg_why_t *why)
 {
     if (sg_algo_check_limit(l->limit, LIMIT_MAX, why) != SG_OK)
@@ -171,6 +212,7 @@ const sg_algo_ops_t sg_algo_sliding_window = {
     .windowed = true,
     .look = look,
     .take = take,
+    .settle = settle,
     .finish = finish,
     .life_us = life_us,
 };

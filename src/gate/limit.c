@@ -229,7 +229,7 @@ void sg_limit_decide(const sg_limit_t *const *limits, sg_limit_state_t *const *s
                      int64_t cost, int64_t now_us, const char *lease, sg_verdict_t *out)
 {
     out->allowed = true;
-    out->now_us = now_us / 1000 * 1000;
+    out->now_us = now_us;
     out->count = count;
     for (size_t i = 0; i < count; i++) {
         sg_limit_look(limits[i], states[i], cost, now_us, &out->at[i]);
@@ -246,4 +246,32 @@ void sg_limit_decide(const sg_limit_t *const *limits, sg_limit_state_t *const *s
 void sg_limit_release(sg_limit_state_t *s, const char *lease)
 {
     sg_algo_concurrency.release(s, lease);
+}
+
+bool sg_limit_settlement(const sg_limit_t *l, const sg_verdict_t *v, size_t i, int64_t reserve, int64_t cost,
+                         sg_settlement_t *out)
+{
+    /* What was owed before is in it; that a part of a unit had come back is not known. */
+    int64_t level = l->limit - v->at[i].remaining - 1;
+
+    if (!v->allowed || reserve <= 0 || cost < 0 || cost == reserve || i >= v->count || !v->at[i].allowed ||
+        l->limit == 0 || !algos[l->algo]->settle)
+        return false;
+    *out = (sg_settlement_t){.reserve = reserve,
+                             .delta = cost - reserve,
+                             .decided_us = v->now_us,
+                             .level = level > reserve ? level : reserve};
+    return true;
+}
+
+int64_t sg_limit_settle_at_us(const sg_settlement_t *what, int64_t now_us)
+{
+    return what->delta < 0 ? what->decided_us : now_us;
+}
+
+void sg_limit_settle(const sg_limit_t *l, sg_limit_state_t *s, const sg_settlement_t *what, int64_t now_us,
+                     const char *lease)
+{
+    if (l->limit > 0 && what->delta != 0 && algos[l->algo]->settle)
+        algos[l->algo]->settle(l, s, what, now_us, lease);
 }

@@ -91,7 +91,7 @@ typedef struct {
 /* What the store answers for a request. */
 typedef struct {
     bool allowed;               /* every enforced limit allowed it */
-    int64_t now_us;             /* the store's clock at the decision */
+    int64_t now_us;             /* the store's clock at the decision, exact */
     size_t count;
     sg_limit_result_t at[SG_LIMITS_MAX];    /* in the order asked */
 } sg_verdict_t;
@@ -102,7 +102,9 @@ typedef struct {
 typedef struct {
     bool exists;
     int64_t a, b, c;            /* by algorithm: tokens, ts, frac | TAT, frac | count | sub-window width */
-    int64_t rule[3];            /* token bucket, gcra: the capacity and rate that it was written under */
+    /* Token bucket, gcra: the capacity (gcra: what is owed, if that is more than the capacity) and rate that
+     * it was written under. */
+    int64_t rule[3];
     void *more;                 /* sub-windows, log, leases: sg_malloc'd, freed by sg_limit_state_free */
 } sg_limit_state_t;
 
@@ -118,14 +120,40 @@ void sg_limit_look(const sg_limit_t *l, sg_limit_state_t *s, int64_t cost, int64
 void sg_limit_take(const sg_limit_t *l, sg_limit_state_t *s, int64_t cost, int64_t now_us, const char *lease,
                    sg_limit_result_t *out);
 /* One decision over all limits of a request, states[i] belonging to limits[i]: all look, and where every
- * enforced one allows, all that allow take; a dry-run limit never denies. out->now_us is now_us in whole
- * ms, times in results are whole ms rounded up, as in the script's reply. */
+ * enforced one allows, all that allow take; a dry-run limit never denies. Times in results are whole ms
+ * rounded up, as in the script's reply. */
 void sg_limit_decide(const sg_limit_t *const *limits, sg_limit_state_t *const *states, size_t count,
                      int64_t cost, int64_t now_us, const char *lease, sg_verdict_t *out);
 /* Concurrency: give a slot back. Unknown leases are ignored. */
 void sg_limit_release(sg_limit_state_t *s, const char *lease);
+
+/* --- a cost that is known afterwards
+ * ------------------------------------------------------------------------------ */
+
+/* What a decision took, and what it should have. */
+typedef struct {
+    int64_t reserve;            /* units that were taken */
+    int64_t delta;              /* the real cost less the reserve */
+    int64_t decided_us;         /* the verdict's now_us */
+    int64_t level;              /* token bucket, gcra: units that were owed right after it, at least */
+} sg_settlement_t;
+
+/* What limit i of an allowed decision has to settle, when `reserve` units turn out to be `cost`. `l` is the
+ * limit as it was decided by. False: nothing; it took no units, or as many. */
+bool sg_limit_settlement(const sg_limit_t *l, const sg_verdict_t *v, size_t i, int64_t reserve, int64_t cost,
+                         sg_settlement_t *out);
+/* Which time's state a settlement is for: a fixed window's refund goes to the window of the decision, all
+ * else to the present. */
+int64_t sg_limit_settle_at_us(const sg_settlement_t *what, int64_t now_us);
+/* Once, where the decision took: more is charged as of now, also beyond the limit, so that the next requests
+ * wait; less goes back where it was taken, as far as it still counts there. Concurrency limits are left
+ * alone. `lease` is the decision's. */
+void sg_limit_settle(const sg_limit_t *l, sg_limit_state_t *s, const sg_settlement_t *what, int64_t now_us,
+                     const char *lease);
+
 /* How long the key must live from now_us on, µs: algorithm's own time + 1 s grace + the key's jitter (up to
- * 10 % of the window, at most 300 s, from the key name). Never 0. */
+ * 10 % of the window, at most 300 s, from the key name). Never 0. A token bucket or gcra that owes more
+ * than its capacity must live longer: to its reset. */
 int64_t sg_limit_ttl_us(const sg_limit_t *l, sg_str_t key, int64_t now_us);
 int64_t sg_limit_jitter_us(const sg_limit_t *l, sg_str_t key);
 

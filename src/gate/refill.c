@@ -9,8 +9,6 @@
 #define FILL_MAX_US INT64_C(4000000000000000)
 /* The script's exact division needs divisors below this. */
 #define TERM_MAX (INT64_C(1) << 45)
-/* Leaves the script room to tell a quotient that is too large from one that is not. */
-#define LIMIT_MAX INT64_C(9000000000000000)
 
 static __int128 floor_div(__int128 a, __int128 b)
 {
@@ -29,24 +27,59 @@ int64_t sg_mul_div_ceil(int64_t a, int64_t b, int64_t c)
     return (int64_t)-floor_div(-((__int128)a * b), c);
 }
 
-sg_refill_t sg_refill_at(sg_refill_rate_t rate, int64_t limit, int64_t used, int64_t at_us, int64_t frac,
-                         int64_t now_us)
+sg_refill_t sg_refill_at(sg_refill_rate_t rate, int64_t used, int64_t at_us, int64_t frac, int64_t now_us)
 {
     __int128 gained = (__int128)(now_us - at_us) * rate.count - frac;
     __int128 units = floor_div(gained, rate.us), left = used - units;
 
     if (left <= 0)
         return (sg_refill_t){0, 0};
-    if (left > limit)
-        return (sg_refill_t){limit, 0};
+    if (left > INT64_MAX)
+        return (sg_refill_t){INT64_MAX, 0};
     return (sg_refill_t){(int64_t)left, (int64_t)(gained - units * rate.us)};
 }
 
-sg_refill_t sg_refill_convert(sg_refill_t owed, int64_t from_us, int64_t limit, int64_t to_us)
+static bool comes_back_in_time(int64_t units, sg_refill_rate_t rate)
 {
-    if (owed.used > limit)
-        return (sg_refill_t){limit, 0};
-    return (sg_refill_t){owed.used, sg_mul_div_floor(owed.part, to_us, from_us)};
+    return (__int128)units * rate.us <= (__int128)FILL_MAX_US * rate.count;
+}
+
+sg_refill_t sg_refill_convert(sg_refill_t owed, int64_t from_us, bool debt, const sg_limit_t *to)
+{
+    if (owed.used > to->limit && !(debt && comes_back_in_time(owed.used, sg_refill_rate(to))))
+        return (sg_refill_t){to->limit, 0};
+    return (sg_refill_t){owed.used, sg_mul_div_floor(owed.part, to->rate_us, from_us)};
+}
+
+/* The most that may be owed. */
+static int64_t most_owed(sg_refill_rate_t rate)
+{
+    __int128 most = (__int128)FILL_MAX_US * rate.count / rate.us;
+
+    return most < SG_REFILL_LIMIT_MAX ? (int64_t)most : SG_REFILL_LIMIT_MAX;
+}
+
+sg_refill_t sg_refill_settle(sg_refill_rate_t rate, sg_refill_t owed, const sg_settlement_t *what,
+                             int64_t now_us)
+{
+    int64_t room = most_owed(rate) - owed.used, back = -what->delta;
+    sg_refill_t level;
+
+    if (what->delta > 0) {
+        if (room > 0)
+            owed.used += what->delta < room ? what->delta : room;
+        return owed;
+    }
+    level = sg_refill_at(rate, what->level, what->decided_us, 0, now_us);
+    if (level.used > back || (level.used == back && level.part == 0))
+        level = (sg_refill_t){back, 0};
+    owed.used -= level.used;
+    owed.part -= level.part;
+    if (owed.part < 0) {
+        owed.used++;
+        owed.part += rate.us;
+    }
+    return owed.used > 0 ? owed : (sg_refill_t){0, 0};
 }
 
 /* Until `units` more are back: ceil((units * us - part) / count). */
@@ -59,10 +92,12 @@ static int64_t wait_us(const sg_limit_t *l, sg_refill_t owed, int64_t units)
 
 void sg_refill_result(const sg_limit_t *l, sg_refill_t owed, int64_t cost, sg_limit_result_t *out)
 {
+    int64_t over = owed.used - l->limit;
+
     out->remaining = sg_algo_left(l->limit, owed.used);
     out->reset_us = owed.used ? wait_us(l, owed, owed.used) : 0;
-    out->more_us = owed.used ? wait_us(l, owed, 1) : 0;
-    out->retry_us = cost > out->remaining && cost <= l->limit ? wait_us(l, owed, cost - out->remaining) : 0;
+    out->more_us = owed.used ? wait_us(l, owed, over > 0 ? over + 1 : 1) : 0;
+    out->retry_us = cost > out->remaining && cost <= l->limit ? wait_us(l, owed, cost + over) : 0;
 }
 
 static int64_t gcd(int64_t a, int64_t b)
@@ -80,7 +115,7 @@ sg_err_t sg_refill_finish(sg_limit_t *l, sg_why_t *why)
     __int128 fill;
     int64_t common, most;
 
-    if (sg_algo_check_limit(l->limit, LIMIT_MAX, why) != SG_OK)
+    if (sg_algo_check_limit(l->limit, SG_REFILL_LIMIT_MAX, why) != SG_OK)
         return SG_ERR_RANGE;
     l->window_us = 0;
     if (l->limit == 0)

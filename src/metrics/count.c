@@ -127,6 +127,12 @@ void sg_count_quota(sg_metrics_block_t *b, unsigned tenant, unsigned limit, doub
         sg_counter_set(&q->seen, now);
 }
 
+void sg_count_settlement(sg_metrics_block_t *b, sg_settled_t how)
+{
+    if (b)
+        sg_counter_add(&b->settlements[how], 1);
+}
+
 void sg_count_store_request(sg_metrics_block_t *b, int64_t duration_us)
 {
     if (b)

@@ -148,6 +148,12 @@ void sg_write_store_duration(sg_expose_job_t *x)
     sg_write_histogram(&x->w, NULL, &sg_bounds_fast, &sum);
 }
 
+void sg_write_settlements(sg_expose_job_t *x)
+{
+    for (unsigned s = 0; s < SG_SETTLED_COUNT; s++)
+        sg_write_u64(&x->w, LABELS(sg_settled_name(s)), MEMBER(x, settlements[s]));
+}
+
 void sg_write_store_errors(sg_expose_job_t *x)
 {
     for (unsigned e = 0; e < SG_STORE_ERR_COUNT; e++)

@@ -61,6 +61,16 @@ void sg_count_decision(sg_metrics_block_t *b, unsigned limit, bool dry_run, bool
 void sg_count_quota(sg_metrics_block_t *b, unsigned tenant, unsigned limit, double ratio,
                     int64_t window_end_us);
 
+/* A cost that is known afterwards, against what was reserved. */
+typedef enum {
+    SG_SETTLED_SAME, SG_SETTLED_LESS, SG_SETTLED_MORE,
+    SG_SETTLED_UNKNOWN,     /* the answer does not tell it: the reservation stands */
+    SG_SETTLED_LOST,        /* the store did not confirm a LESS or MORE, which is counted as well */
+    SG_SETTLED_COUNT
+} sg_settled_t;
+const char *sg_settled_name(sg_settled_t s);
+void sg_count_settlement(sg_metrics_block_t *b, sg_settled_t how);
+
 /* Store. */
 typedef enum {
     SG_STORE_ERR_TIMEOUT, SG_STORE_ERR_CONNECT, SG_STORE_ERR_RESET, SG_STORE_ERR_AUTH, SG_STORE_ERR_LOADING,

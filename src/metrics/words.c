@@ -24,6 +24,14 @@ const char *sg_source_name(sg_source_t s)
     return names[s];
 }
 
+const char *sg_settled_name(sg_settled_t s)
+{
+    static const char *const names[SG_SETTLED_COUNT] = {
+        [SG_SETTLED_SAME] = "same", [SG_SETTLED_LESS] = "less", [SG_SETTLED_MORE] = "more",
+        [SG_SETTLED_UNKNOWN] = "unknown", [SG_SETTLED_LOST] = "lost"};
+    return names[s];
+}
+
 const char *sg_store_err_name(sg_store_err_t e)
 {
     static const char *const names[SG_STORE_ERR_COUNT] = {

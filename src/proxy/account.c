@@ -157,6 +157,16 @@ static void log_limits(sg_buf_t *b, const sg_exchange_t *ex)
         sg_buf_char(b, ']');
 }
 
+static void log_cost(sg_buf_t *b, const sg_exchange_t *ex)
+{
+    if (!ex->cost_reserved)
+        return;
+    log_u64(b, "slotgate.cost.reserved", (uint64_t)ex->check.cost);
+    if (ex->cost_told)
+        log_u64(b, "slotgate.cost.units", (uint64_t)ex->cost);
+    log_str(b, "slotgate.cost.settlement", sg_str(sg_settled_name(ex->settled)));
+}
+
 static void log_upstream(sg_buf_t *b, const sg_exchange_t *ex)
 {
     if (ex->upstream_us < 0)
@@ -190,6 +200,7 @@ static void log_line(const sg_exchange_t *ex, sg_result_t result, int64_t durati
     if (ex->identity.key)
         log_str(b, "slotgate.key", sg_str(ex->identity.key->id));
     log_limits(b, ex);
+    log_cost(b, ex);
     log_upstream(b, ex);
     sg_buf_z(b, "}\n");
 }

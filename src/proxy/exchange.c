@@ -110,6 +110,7 @@ static void done(sg_request_t *rq, bool complete)
     sg_exchange_t *ex = exchange_of(rq);
     sg_proxy_t *p = ex->proxy;
     cancel_ticket(ex);
+    sg_cost_settle(ex);
     sg_account_done(ex, complete);
     sg_relay_abandon(ex);
     sg_exchange_release_slots(ex);

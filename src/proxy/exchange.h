@@ -79,6 +79,10 @@ typedef struct {
     bool holds_slots;       /* concurrency slots are ours to give back */
     bool checking_failures; /* the check is about bad keys, not about the route's limits */
     sg_ticket_t *ticket;
+    bool cost_told;     /* the answer said it: */
+    int64_t cost;       /* units */
+    bool cost_reserved; /* at the end: units were reserved, and this became of them */
+    sg_settled_t settled;
 
     /* to the upstream */
     sg_dial_t *dial;
@@ -158,6 +162,10 @@ void sg_exchange_refuse_why(sg_exchange_t *ex, sg_refuse_t why);
 void sg_reply_local(sg_exchange_t *ex);    /* the route's own `respond` */
 void sg_reply_upgrade(sg_exchange_t *ex);  /* ex->head is a 101 */
 void sg_reply_upstream(sg_exchange_t *ex); /* ex->head and what there is of the body */
+
+/* cost.c: a cost that is known only after the answer. */
+void sg_cost_note(sg_exchange_t *ex);   /* ex->head is what the client gets */
+void sg_cost_settle(sg_exchange_t *ex); /* at the end, once */
 
 /* account.c: metrics and the access log, once per exchange. */
 void sg_account_decisions(sg_exchange_t *ex);

@@ -147,6 +147,7 @@ void sg_reply_local(sg_exchange_t *ex)
 
 void sg_reply_upgrade(sg_exchange_t *ex)
 {
+    sg_cost_note(ex);
     ex->status = ex->head.status;
     copy_fields(ex, &ex->head.fields);
     sg_fields_strip_hops(&ex->fields, NULL);
@@ -171,6 +172,7 @@ static sg_answer_kind_t answer_kind(const sg_exchange_t *ex)
 
 void sg_reply_upstream(sg_exchange_t *ex)
 {
+    sg_cost_note(ex);
     ex->status = ex->head.status;
     copy_fields(ex, &ex->head.fields);
     sg_fields_strip_hops(&ex->fields, NULL);

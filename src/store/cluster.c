@@ -194,6 +194,11 @@ void sg_cluster_release(sg_cluster_t *c, const sg_check_t *check)
     sg_redis_release(pick(c, check->scope.tag), check);
 }
 
+void sg_cluster_settle(sg_cluster_t *c, const sg_check_t *check, const sg_verdict_t *verdict, int64_t cost)
+{
+    sg_redis_settle(pick(c, check->scope.tag), check, verdict, cost);
+}
+
 sg_cluster_t *sg_cluster_new(sg_loop_t *loop, sg_config_t *config, sg_metrics_block_t *metrics,
                              const sg_redis_hooks_t *hooks)
 {

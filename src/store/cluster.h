@@ -19,7 +19,7 @@ typedef struct sg_cluster sg_cluster_t;
 /* hooks.moved and hooks.changed are not used. Connects to the nodes of the config (store.nodes). */
 sg_cluster_t *sg_cluster_new(sg_loop_t *loop, sg_config_t *config, sg_metrics_block_t *metrics,
                              const sg_redis_hooks_t *hooks);
-/* As sg_redis_reload, _retire, _free, _check, _release and _status; tickets are cancelled by
+/* As sg_redis_reload, _retire, _free, _check, _release, _settle and _status; tickets are cancelled by
  * sg_redis_cancel. */
 bool sg_cluster_reload(sg_cluster_t *c, sg_config_t *config);
 void sg_cluster_retire(sg_cluster_t *c);
@@ -28,6 +28,7 @@ sg_ticket_t *sg_cluster_check(sg_cluster_t *c, const sg_check_t *check, sg_answe
 /* The node that decides for this tag, as far as is known: true of a tag that was asked for. */
 sg_redis_t *sg_cluster_node(const sg_cluster_t *c, const char *tag);
 void sg_cluster_release(sg_cluster_t *c, const sg_check_t *check);
+void sg_cluster_settle(sg_cluster_t *c, const sg_check_t *check, const sg_verdict_t *verdict, int64_t cost);
 void sg_cluster_status(const sg_cluster_t *c, sg_store_status_t *out);
 
 /* CRC-16/XMODEM of the text, modulo the number of slots (Redis Cluster specification, "Keys

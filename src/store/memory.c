@@ -19,6 +19,7 @@
 #define BUCKETS_FIRST 16
 /* How many entries a place for a new one is sought among. */
 #define SAMPLE 16
+#define GRACE_US 1000000
 /* Chains that one sweep looks at. */
 #define SWEEP_CHAINS 2048
 
@@ -265,13 +266,14 @@ static void unlock(decision_t *d)
         pthread_mutex_unlock(&d->all->lock);
 }
 
-static void find_state(decision_t *d, const sg_check_t *check, size_t i, int64_t now_us)
+/* window_us picks the fixed window. */
+static void find_state(decision_t *d, const sg_check_t *check, size_t i, int64_t window_us, int64_t now_us)
 {
     slot_t *slot = &d->slots[i];
     int64_t bucket;
 
     slot->shard = shard_of_limit(d, check->limits[i]);
-    slot->key = sg_limit_key(&check->scope, check->limits[i], now_us, d->keys[i], &bucket);
+    slot->key = sg_limit_key(&check->scope, check->limits[i], window_us, d->keys[i], &bucket);
     slot->hash = sg_siphash(slot->key);
     slot->entry = find(slot->shard, slot->key, slot->hash);
     slot->fresh = (sg_limit_state_t){0};
@@ -299,9 +301,29 @@ static void keep_state(sg_memory_t *m, decision_t *d, size_t i, int64_t now_us, 
         slot->entry->turn = slot->shard->turn;
     }
     slot->entry->expires_us = now_us + sg_limit_ttl_us(l, slot->key, now_us);
+    /* A debt matters until it is paid. */
+    if (slot->entry->expires_us < now_us + r->reset_us + GRACE_US)
+        slot->entry->expires_us = now_us + r->reset_us + GRACE_US;
     slot->entry->decided_us = now_us;
     slot->entry->unused_us = now_us + r->reset_us;
     slot->entry->used_ppm = (int64_t)((__int128)(l->limit - r->remaining) * 1000000 / l->limit);
+}
+
+static void scale(decision_t *d, const sg_check_t *check, size_t i, int64_t share_ppm)
+{
+    d->limits[i] = check->limits[i];
+    if (share_ppm == 1000000)
+        return;
+    sg_limit_scale(check->limits[i], share_ppm, &d->scaled[i]);
+    d->limits[i] = &d->scaled[i];
+}
+
+static void next_turn(decision_t *d)
+{
+    if (d->own)
+        d->own->turn++;
+    if (d->all && d->all != d->own)
+        d->all->turn++;
 }
 
 void sg_memory_check(sg_memory_t *m, const sg_check_t *check, int64_t share_ppm, int64_t now_us,
@@ -316,17 +338,10 @@ void sg_memory_check(sg_memory_t *m, const sg_check_t *check, int64_t share_ppm,
         lease = made;
     }
     lock(m, &d, check);
-    if (d.own)
-        d.own->turn++;
-    if (d.all && d.all != d.own)
-        d.all->turn++;
+    next_turn(&d);
     for (size_t i = 0; i < check->count; i++) {
-        d.limits[i] = check->limits[i];
-        if (share_ppm != 1000000) {
-            sg_limit_scale(check->limits[i], share_ppm, &d.scaled[i]);
-            d.limits[i] = &d.scaled[i];
-        }
-        find_state(&d, check, i, now_us);
+        scale(&d, check, i, share_ppm);
+        find_state(&d, check, i, now_us, now_us);
     }
     sg_limit_decide(d.limits, d.states, check->count, check->cost, now_us, lease, out);
     if (check->cost > 0)
@@ -345,8 +360,38 @@ void sg_memory_release(sg_memory_t *m, const sg_check_t *check, int64_t now_us)
     for (size_t i = 0; i < check->count; i++) {
         if (check->limits[i]->algo != SG_ALGO_CONCURRENCY)
             continue;
-        find_state(&d, check, i, now_us);
+        find_state(&d, check, i, now_us, now_us);
         sg_limit_release(d.states[i], check->lease);
+    }
+    unlock(&d);
+}
+
+/* A charge is renewed like a decision; a refund leaves the life of its state as it is. */
+static void settle(sg_memory_t *m, decision_t *d, const sg_check_t *check, size_t i,
+                   const sg_settlement_t *what, int64_t now_us)
+{
+    sg_limit_result_t r;
+
+    find_state(d, check, i, sg_limit_settle_at_us(what, now_us), now_us);
+    sg_limit_settle(d->limits[i], d->states[i], what, now_us, check->lease);
+    if (what->delta < 0)
+        return;
+    sg_limit_look(d->limits[i], d->states[i], 0, now_us, &r);
+    keep_state(m, d, i, now_us, &r);
+}
+
+void sg_memory_settle(sg_memory_t *m, const sg_check_t *check, const sg_verdict_t *verdict, int64_t cost,
+                      int64_t share_ppm, int64_t now_us)
+{
+    sg_settlement_t what;
+    decision_t d;
+
+    lock(m, &d, check);
+    next_turn(&d);
+    for (size_t i = 0; i < check->count; i++) {
+        scale(&d, check, i, share_ppm);
+        if (sg_limit_settlement(d.limits[i], verdict, i, check->cost, cost, &what))
+            settle(m, &d, check, i, &what, now_us);
     }
     unlock(&d);
 }

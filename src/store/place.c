@@ -27,3 +27,16 @@ bool sg_place_same_nodes(const sg_store_conf_t *a, const sg_store_conf_t *b)
             return false;
     return true;
 }
+
+static bool same_text(const char *a, const char *b)
+{
+    return sg_str_eq(sg_str(a), sg_str(b));
+}
+
+bool sg_place_same_server(const sg_store_conf_t *a, const sg_store_conf_t *b)
+{
+    return a->mode == b->mode && a->tls == b->tls && a->port == b->port && a->db == b->db &&
+           same_text(a->host, b->host) && same_text(a->unix_path, b->unix_path) &&
+           same_text(a->username, b->username) && sg_str_eq(a->password, b->password) &&
+           same_text(a->master, b->master) && sg_place_same_nodes(a, b);
+}

@@ -11,4 +11,7 @@ bool sg_place_split(sg_str_t text, sg_str_t *host, unsigned *port);
 /* The same store.nodes, in the same order. */
 bool sg_place_same_nodes(const sg_store_conf_t *a, const sg_store_conf_t *b);
 
+/* The same server or servers, user and database. */
+bool sg_place_same_server(const sg_store_conf_t *a, const sg_store_conf_t *b);
+
 #endif

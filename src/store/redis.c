@@ -13,6 +13,7 @@
 #include "store/reset.h"
 #include "store/resp.h"
 #include "store/script.h"
+#include "store/settling.h"
 
 #define TICKET_MAGIC 0x7469636bu
 /* EVALSHA, EVALSHA behind another one's EVAL, EVAL, and a bucket missed at its boundary: none of
@@ -33,6 +34,7 @@ struct sg_ticket {
     sg_answer_fn *fn;           /* NULL: cancelled or late; only the reply is waited for */
     void *arg;
     int64_t started_us, deadline_us;
+    sg_settling_t *settling;    /* NULL: a decision. Owned; fn is never called */
     sg_releases_t slots;        /* of a cancelled or late decision: given back when it turns out to be made */
 };
 
@@ -52,6 +54,7 @@ struct sg_redis {
     size_t spare_count;
     unsigned texts_out;                 /* EVALs without a reply: the script comes with them */
     sg_releases_t releases;             /* wait for the connection */
+    sg_settlings_t unsettled;           /* likewise */
     sg_timer_t deadline;
     sg_timer_t rest;                    /* since the connection is up */
     sg_task_t end;
@@ -126,6 +129,7 @@ static sg_ticket_t *ticket_new(sg_redis_t *r)
     t->r = r;
     t->out = t->trial = t->with_text = t->asking = false;
     t->asks = 0;
+    t->settling = NULL;
     return t;
 }
 
@@ -134,6 +138,7 @@ static void ticket_free(sg_ticket_t *t)
     sg_redis_t *r = t->r;
     t->magic = 0;
     sg_releases_deinit(&t->slots);
+    sg_free(t->settling);
     if (r->spare_count == SPARE_TICKETS) {
         sg_free(t);
         return;
@@ -171,6 +176,11 @@ static void answer(sg_ticket_t *t, const sg_answer_t *a)
 static void answer_by_policy(sg_ticket_t *t)
 {
     sg_answer_t a;
+    if (t->settling) {
+        sg_count_settlement(t->r->metrics, SG_SETTLED_LOST);
+        ticket_leave(t);
+        return;
+    }
     t->r->hooks.failed(t->r->hooks.arg, &t->check, &a);
     answer(t, &a);
 }
@@ -263,7 +273,10 @@ static void on_reply(void *arg, const redisReply *reply);
 static bool ask(sg_ticket_t *t, bool with_text)
 {
     sg_redis_t *r = t->r;
-    sg_script_args(&t->check, predict_now_us(r), &r->call);
+    if (t->settling)
+        sg_script_settle_args(&t->check, t->settling->what, predict_now_us(r), &r->call);
+    else
+        sg_script_args(&t->check, predict_now_us(r), &r->call);
     if (with_text)
         sg_script_command(&r->call, SG_STR("EVAL"), sg_str_n(sg_redis_script, sg_redis_script_len));
     else
@@ -298,6 +311,8 @@ static void on_rest(void *arg)
         show(r);
 }
 
+static void send_unsettled(sg_redis_t *r);
+
 static void on_up(void *arg)
 {
     sg_redis_t *r = arg;
@@ -305,6 +320,7 @@ static void on_up(void *arg)
     sg_timer_in(r->loop, &r->rest, SG_REDIS_HEARTBEAT_US, on_rest, r);
     show(r);
     sg_releases_send(&r->releases, r->conn);
+    send_unsettled(r);
     sg_link_t *l;
     while (sg_redis_conn_is_up(r->conn) && (l = sg_list_pop(&r->waiting))) {
         sg_ticket_t *t = SG_OWNER(l, sg_ticket_t, queued);
@@ -382,19 +398,6 @@ static void on_nonsense(sg_ticket_t *t)
     drop(r, SG_STORE_ERR_PROTOCOL, "not a reply of slotgate's script");
 }
 
-static bool read_integers(const redisReply *reply, int64_t out[SG_SCRIPT_REPLY_MAX], size_t *count)
-{
-    if (reply->type != REDIS_REPLY_ARRAY || reply->elements > SG_SCRIPT_REPLY_MAX)
-        return false;
-    for (size_t i = 0; i < reply->elements; i++) {
-        if (!reply->element[i] || reply->element[i]->type != REDIS_REPLY_INTEGER)
-            return false;
-        out[i] = reply->element[i]->integer;
-    }
-    *count = reply->elements;
-    return true;
-}
-
 static void on_verdict(sg_ticket_t *t, const sg_answer_t *a)
 {
     sg_redis_t *r = t->r;
@@ -403,6 +406,14 @@ static void on_verdict(sg_ticket_t *t, const sg_answer_t *a)
         show(r);
     r->hooks.answered(r->hooks.arg, &t->check, &a->verdict);
     answer(t, a);
+}
+
+static void on_settled(sg_ticket_t *t)
+{
+    sg_redis_t *r = t->r;
+    if (sg_breaker_succeeded(&r->breaker))
+        show(r);
+    ticket_leave(t);
 }
 
 /* Without a reply the decision may have been made or not; giving a slot back that was never taken
@@ -430,8 +441,9 @@ static void on_reply(void *arg, const redisReply *reply)
         a.source = SG_FROM_STORE;
         a.retry_us = 0;
         sg_script_reply_t what = SG_SCRIPT_BAD;
-        if (read_integers(reply, numbers, &count))
-            what = sg_script_decode(&t->check, numbers, count, &a.verdict);
+        if (sg_reply_integers(reply, numbers, SG_SCRIPT_REPLY_MAX, &count))
+            what = t->settling ? sg_script_decode_settled(numbers, count, &a.verdict.now_us)
+                               : sg_script_decode(&t->check, numbers, count, &a.verdict);
         if (what == SG_SCRIPT_BAD) {
             on_nonsense(t);
             return;
@@ -439,6 +451,8 @@ static void on_reply(void *arg, const redisReply *reply)
         sg_redis_assume_clock(r, a.verdict.now_us);
         if (what == SG_SCRIPT_WRONG_BUCKET)
             ask_again(t, false);
+        else if (t->settling)
+            on_settled(t);
         else
             on_verdict(t, &a);
     }
@@ -516,6 +530,50 @@ void sg_redis_reset(sg_redis_t *r, const char *tag, sg_reset_fn *fn, void *arg)
     sg_reset_start(r->conn, r->conf, tag, fn, arg);
 }
 
+static void no_answer(void *arg, const sg_answer_t *answer)
+{
+    (void)arg;
+    (void)answer;
+}
+
+/* The breaker is not asked: it is open only when there is no connection. False: *s is still the caller's. */
+static bool send_settlement(sg_redis_t *r, sg_settling_t *s)
+{
+    if (!sg_redis_conn_is_up(r->conn))
+        return false;
+    sg_ticket_t *t = ticket_new(r);
+    t->check = s->check;
+    t->settling = s;
+    if (!ask(t, false)) {
+        t->settling = NULL;
+        ticket_free(t);
+        return false;
+    }
+    t->fn = no_answer;
+    t->started_us = sg_loop_now_us(r->loop);
+    t->deadline_us = t->started_us + r->conf->timeout_us;
+    live_insert(r, t);
+    return true;
+}
+
+static void send_unsettled(sg_redis_t *r)
+{
+    while (sg_redis_conn_is_up(r->conn) && r->unsettled.count) {
+        sg_settling_t *s = sg_settlings_take(&r->unsettled);
+        if (send_settlement(r, s))
+            continue;
+        sg_free(s);
+        sg_count_settlement(r->metrics, SG_SETTLED_LOST);
+    }
+}
+
+void sg_redis_settle(sg_redis_t *r, const sg_check_t *check, const sg_verdict_t *verdict, int64_t cost)
+{
+    sg_settling_t *s = sg_settling_new(check, verdict, cost);
+    if (s && !send_settlement(r, s) && !sg_settlings_add(&r->unsettled, s))
+        sg_count_settlement(r->metrics, SG_SETTLED_LOST);
+}
+
 bool sg_redis_is_up(const sg_redis_t *r)
 {
     return sg_redis_conn_is_up(r->conn) && r->breaker.state != SG_BREAKER_OPEN;
@@ -585,22 +643,9 @@ sg_redis_t *sg_redis_new_node(sg_loop_t *loop, sg_config_t *config, const char *
     return new_server(loop, config, host, port, metrics, hooks);
 }
 
-static bool same_text(const char *a, const char *b)
-{
-    return sg_str_eq(sg_str(a), sg_str(b));
-}
-
-static bool same_server(const sg_store_conf_t *a, const sg_store_conf_t *b)
-{
-    return a->mode == b->mode && a->tls == b->tls && a->port == b->port && a->db == b->db &&
-           same_text(a->host, b->host) && same_text(a->unix_path, b->unix_path) &&
-           same_text(a->username, b->username) && sg_str_eq(a->password, b->password) &&
-           same_text(a->master, b->master) && sg_place_same_nodes(a, b);
-}
-
 bool sg_redis_reload(sg_redis_t *r, sg_config_t *config)
 {
-    if (!same_server(&r->config->store, &config->store))
+    if (!sg_place_same_server(&r->config->store, &config->store))
         return false;
     sg_config_t *old = r->config;
     use_config(r, config);
@@ -614,7 +659,11 @@ void sg_redis_free(sg_redis_t *r)
     sg_link_t *l;
     sg_timer_stop(r->loop, &r->deadline);
     sg_timer_stop(r->loop, &r->rest);
+    r->retired = false;
     sg_redis_conn_free(r->conn);
+    while (!sg_list_empty(&r->live))        /* settlements that another node of the cluster sent here */
+        answer_by_policy(SG_OWNER(r->live.next, sg_ticket_t, live));
+    sg_settlings_deinit(&r->unsettled);
     while ((l = sg_list_pop(&r->spare)))
         sg_free(SG_OWNER(l, sg_ticket_t, live));
     sg_releases_deinit(&r->releases);

@@ -51,6 +51,9 @@ void sg_redis_release(sg_redis_t *r, const sg_check_t *check);
 
 /* Deletes all keys of this slot tag, in batches; fn comes once, from inside or later. */
 void sg_redis_reset(sg_redis_t *r, const char *tag, sg_reset_fn *fn, void *arg);
+/* A settlement is sent once, like a decision. Without a connection it waits for one, at most
+ * SG_SETTLINGS_MAX of them. */
+void sg_redis_settle(sg_redis_t *r, const sg_check_t *check, const sg_verdict_t *verdict, int64_t cost);
 
 /* May it be asked? Also while the breaker is on trial, which the status does not call up. */
 bool sg_redis_is_up(const sg_redis_t *r);

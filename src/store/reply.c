@@ -108,6 +108,19 @@ void sg_reply_use_arena(redisReader *reader, sg_reply_arena_t *arena)
     reader->privdata = arena;
 }
 
+bool sg_reply_integers(const redisReply *reply, int64_t *out, size_t max, size_t *count)
+{
+    if (reply->type != REDIS_REPLY_ARRAY || reply->elements > max)
+        return false;
+    for (size_t i = 0; i < reply->elements; i++) {
+        if (!reply->element[i] || reply->element[i]->type != REDIS_REPLY_INTEGER)
+            return false;
+        out[i] = reply->element[i]->integer;
+    }
+    *count = reply->elements;
+    return true;
+}
+
 /* --- errors -------------------------------------------------------------------------------------------- */
 
 static const struct {

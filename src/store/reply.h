@@ -31,6 +31,8 @@ sg_store_err_t sg_reply_error_kind(sg_str_t text);
 /* The server behind this connection cannot serve, but another one at the same name may (failover),
  * or the same one soon: close it, resolve again. */
 bool sg_reply_error_closes(sg_str_t text);
+/* An array of at most `max` integers; else false. */
+bool sg_reply_integers(const redisReply *reply, int64_t *out, size_t max, size_t *count);
 bool sg_reply_is_error(const redisReply *reply);        /* NULL is none */
 bool sg_reply_is_noscript(const redisReply *reply);
 /* A view of an error's text; empty for other replies. */

@@ -95,6 +95,14 @@ static void add_lease(sg_script_call_t *c, const char *lease)
     }
 }
 
+/* The script finds the end of a fixed window itself: at time 0 a window is still whole. */
+static int64_t ttl_ms(const sg_limit_t *l, sg_str_t key)
+{
+    int64_t us = sg_limit_ttl_us(l, key, 0);
+
+    return (l->algo == SG_ALGO_FIXED_WINDOW ? us - l->window_us : us) / 1000;
+}
+
 void sg_script_args(const sg_check_t *check, int64_t predicted_now_us, sg_script_call_t *out)
 {
     int64_t bucket[SG_LIMITS_MAX];
@@ -110,13 +118,33 @@ void sg_script_args(const sg_check_t *check, int64_t predicted_now_us, sg_script
     }
     add_number(out, check->cost);
     add_lease(out, check->lease);
+    for (size_t i = 0; i < check->count; i++)
+        add_group(out, check->limits[i], bucket[i], ttl_ms(check->limits[i], key[i]));
+}
+
+void sg_script_settle_args(const sg_check_t *check, const sg_settlement_t *what, int64_t predicted_now_us,
+                           sg_script_call_t *out)
+{
+    int64_t bucket[SG_LIMITS_MAX];
+    sg_str_t key[SG_LIMITS_MAX];
+
+    out->argc = 2;
+    out->text_used = 0;
+    add_number(out, (int64_t)check->count);
     for (size_t i = 0; i < check->count; i++) {
-        const sg_limit_t *l = check->limits[i];
-        /* The script finds the end of a fixed window itself: at time 0 a window is still whole. */
-        int64_t ttl_us = sg_limit_ttl_us(l, key[i], 0);
-        if (l->algo == SG_ALGO_FIXED_WINDOW)
-            ttl_us -= l->window_us;
-        add_group(out, l, bucket[i], ttl_us / 1000);
+        char *room = out->text + out->text_used;
+        int64_t at_us = sg_limit_settle_at_us(&what[i], predicted_now_us);
+        key[i] = sg_limit_key(&check->scope, check->limits[i], at_us, room, &bucket[i]);
+        add_text(out, key[i].n);
+    }
+    add(out, "settle", 6);
+    add_lease(out, check->lease);
+    add_number(out, what->reserve);
+    add_number(out, what->delta);
+    add_number(out, what->decided_us);
+    for (size_t i = 0; i < check->count; i++) {
+        add_group(out, check->limits[i], bucket[i], ttl_ms(check->limits[i], key[i]));
+        add_number(out, what[i].level);
     }
 }
 
@@ -141,9 +169,9 @@ static bool read_limit(const int64_t *from, sg_limit_result_t *out)
 sg_script_reply_t sg_script_decode(const sg_check_t *check, const int64_t *reply, size_t count,
                                    sg_verdict_t *out)
 {
-    if (count < 2 || reply[0] < 0 || reply[0] > SG_LIMIT_NUMBER_MAX / 1000)
+    if (count < 2 || reply[0] < 0 || reply[0] > SG_LIMIT_NUMBER_MAX)
         return SG_SCRIPT_BAD;
-    out->now_us = reply[0] * 1000;
+    out->now_us = reply[0];
     out->count = 0;
     out->allowed = false;
     if (count == 2 && reply[1] == 2)
@@ -156,6 +184,14 @@ sg_script_reply_t sg_script_decode(const sg_check_t *check, const int64_t *reply
     out->allowed = reply[1] == 1;
     out->count = check->count;
     return SG_SCRIPT_OK;
+}
+
+sg_script_reply_t sg_script_decode_settled(const int64_t *reply, size_t count, int64_t *now_us)
+{
+    if (count != 2 || reply[0] < 0 || reply[0] > SG_LIMIT_NUMBER_MAX || reply[1] < 1 || reply[1] > 2)
+        return SG_SCRIPT_BAD;
+    *now_us = reply[0];
+    return reply[1] == 1 ? SG_SCRIPT_OK : SG_SCRIPT_WRONG_BUCKET;
 }
 
 bool sg_script_release(const sg_check_t *check, size_t i, sg_script_call_t *out)

@@ -11,10 +11,10 @@
 
 #include "store/store.h"
 
-/* Most arguments of one command: verb, what, number of keys; cost, lease; for each limit its key and at
- * most 7 values. */
-#define SG_SCRIPT_ARGS_MAX (3 + 2 + SG_LIMITS_MAX * 8)
-#define SG_SCRIPT_TEXT_BYTES (64 + SG_LIMITS_MAX * (SG_KEY_BYTES + 7 * 24))
+/* Most arguments of one command: verb, what, number of keys; five for the request; for each limit its key and
+ * at most 7 values. */
+#define SG_SCRIPT_ARGS_MAX (3 + 5 + SG_LIMITS_MAX * 8)
+#define SG_SCRIPT_TEXT_BYTES (160 + SG_LIMITS_MAX * (SG_KEY_BYTES + 8 * 24))
 
 /* One command, ready for redisAsyncCommandArgv (which copies). Needs no clean-up. Pointers reach into
  * `text` and into the check's strings: do not copy it, and do not keep it longer than the check. About 16
@@ -40,6 +40,10 @@ static inline void sg_script_command(sg_script_call_t *call, sg_str_t verb, sg_s
  * clock is thought to say (epoch); it picks the bucket of fixed windows and nothing else. */
 void sg_script_args(const sg_check_t *check, int64_t predicted_now_us, sg_script_call_t *out);
 
+/* The same for a settlement: what[i] belongs to limit i, which has taken units. */
+void sg_script_settle_args(const sg_check_t *check, const sg_settlement_t *what, int64_t predicted_now_us,
+                           sg_script_call_t *out);
+
 typedef enum {
     SG_SCRIPT_OK,               /* *out is the verdict */
     SG_SCRIPT_WRONG_BUCKET,     /* a fixed window's bucket was mispredicted; nothing was written: ask again
@@ -53,6 +57,9 @@ typedef enum {
 /* The reply's integers -> the verdict. */
 sg_script_reply_t sg_script_decode(const sg_check_t *check, const int64_t *reply, size_t count,
                                    sg_verdict_t *out);
+
+/* Likewise, to a settlement; *now_us is the store's clock. */
+sg_script_reply_t sg_script_decode_settled(const int64_t *reply, size_t count, int64_t *now_us);
 
 /* The whole command (argv[0] included) that gives the concurrency slot of limit i of `check` back: ZREM key
  * lease. False when limit i is of another algorithm, or the check names no lease. */

@@ -85,6 +85,19 @@ void sg_store_release(sg_store_t *s, const sg_check_t *check, sg_source_t source
         sg_memory_release(s->memory, check, sg_clock_wall_us());
 }
 
+void sg_store_settle(sg_store_t *s, const sg_check_t *check, const sg_answer_t *answer, int64_t cost)
+{
+    if (answer->source == SG_FROM_STORE && s->cluster)
+        sg_cluster_settle(s->cluster, check, &answer->verdict, cost);
+    else if (answer->source == SG_FROM_STORE && s->redis)
+        sg_redis_settle(s->redis, check, &answer->verdict, cost);
+    else if (answer->source == SG_FROM_STORE)
+        sg_memory_settle(s->memory, check, &answer->verdict, cost, WHOLE_PPM, sg_clock_wall_us());
+    else if (answer->source == SG_FROM_LOCAL)
+        sg_memory_settle(s->memory, check, &answer->verdict, cost, s->config->store.local_share_ppm,
+                         sg_clock_wall_us());
+}
+
 void sg_store_status(const sg_store_t *s, sg_store_status_t *out)
 {
     *out = (sg_store_status_t){.type = is_remote(s) ? "redis" : "memory", .up = true};

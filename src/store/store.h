@@ -45,6 +45,11 @@ void sg_store_cancel(sg_ticket_t *t);
  * back where it was taken. */
 void sg_store_release(sg_store_t *s, const sg_check_t *check, sg_source_t source);
 
+/* The cost of an allowed check is known now: charges or gives back the difference to check->cost, once for
+ * each limit that took units, where `answer` says that they were taken. Nothing happens where there is no
+ * difference, or nothing was taken. Fire and forget; copies what it needs. Call it at most once. */
+void sg_store_settle(sg_store_t *s, const sg_check_t *check, const sg_answer_t *answer, int64_t cost);
+
 typedef struct {
     const char *type;           /* "memory", "redis" */
     bool up;
@@ -72,6 +77,9 @@ void sg_memory_free(sg_memory_t *m);
 void sg_memory_check(sg_memory_t *m, const sg_check_t *check, int64_t share_ppm, int64_t now_us,
                      sg_verdict_t *out);
 void sg_memory_release(sg_memory_t *m, const sg_check_t *check, int64_t now_us);
+/* `verdict` as sg_memory_check gave it with the same share. */
+void sg_memory_settle(sg_memory_t *m, const sg_check_t *check, const sg_verdict_t *verdict, int64_t cost,
+                      int64_t share_ppm, int64_t now_us);
 size_t sg_memory_entries(sg_memory_t *m);
 /* Forget what has expired; a bounded amount of work per call (a timer calls it). */
 void sg_memory_sweep(sg_memory_t *m, int64_t now_us);

@@ -295,7 +295,7 @@ class Replay:
             return
         self.forget_expired(request, d)
         limits, allowed, answers = request.ask(self.model, d.at_us, d.lease)
-        want = [d.at_us // 1000, int(allowed)]
+        want = [d.at_us, int(allowed)]
         for a in answers:
             want += [a["allowed"], a["remaining"], a["reset_ms"], a["retry_ms"], a["more_ms"]]
         if d.reply != want:

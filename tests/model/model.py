@@ -17,16 +17,17 @@ class Refill:
     def __init__(self):
         self.used = F(0)
         self.at = None
+        self.debt = False               # it was put down as more than the limit
 
     def used_at(self, l, t):
         """What has come back in a time that is undone is used again, at most all of it."""
         if self.at is None:
             return F(0)
         used = self.used - F(t - self.at) * F(l["rate_count"], l["rate_us"])
-        return min(max(used, F(0)), F(l["limit"]))
+        return min(max(used, F(0)), max(F(l["limit"]), self.used) if self.debt else F(l["limit"]))
 
     def left(self, l, t):
-        return math.floor(l["limit"] - self.used_at(l, t))
+        return max(0, math.floor(l["limit"] - self.used_at(l, t)))
 
     def unused(self, l, t):
         return self.used_at(l, t) == 0
@@ -39,16 +40,35 @@ class Refill:
         rule = rule or l
         if l["algorithm"] == "gcra":
             rule = dict(rule, limit=l["limit"])
-        if all(rule[k] == l[k] for k in ("limit", "rate_count", "rate_us")) and self.used_at(rule, t) < l["limit"]:
+        used, most = self.used_at(rule, t), max(F(l["limit"]), self.used) if self.debt else F(l["limit"])
+        if all(rule[k] == l[k] for k in ("limit", "rate_count", "rate_us")) and used < most:
             return
-        used, self.at = min(self.used_at(rule, t), F(l["limit"])), t
+        used, self.at = used if self.debt else min(used, most), t
         part = math.ceil(used) - used
         if rule["rate_us"] != l["rate_us"]:
             part = F(math.floor(part * l["rate_us"]), l["rate_us"])
         self.used = math.ceil(used) - part
+        self.debt = self.used > l["limit"]
 
     def take(self, l, t, cost, lease):
-        self.used, self.at = self.used_at(l, t) + cost, t
+        self.used, self.at, self.debt = self.used_at(l, t) + cost, t, False
+
+    def adjust(self, l, t, rule, done, delta):
+        """Under the rule that it was put down by. Of a refund, what time has brought back since the decision is not given again; `level`
+        was owed then, at least. GCRA has no memory of the old limit: a refund cuts nothing down to the one of the decision."""
+        if self.at is None and delta < 0:
+            return
+        as_now = dict(rule, limit=l["limit"]) if l["algorithm"] == "gcra" else rule
+        if l["algorithm"] == "gcra" and delta < 0 and not self.debt:
+            as_now = dict(rule, limit=10 ** 18)
+        used = self.used_at(as_now, t)
+        if delta > 0:
+            used += delta
+        else:
+            level = max(done["cost"], l["limit"] - done["remaining"] - 1)
+            back = F(t - done["at_us"]) * F(rule["rate_count"], rule["rate_us"])
+            used = max(F(0), used - min(F(-delta), max(F(0), level - back)))
+        self.used, self.at, self.debt = used, t, used > as_now["limit"]
 
 
 class FixedWindow:
@@ -71,6 +91,11 @@ class FixedWindow:
 
     def take(self, l, t, cost, lease):
         self.counts[t // l["window_us"]] = self.counts.get(t // l["window_us"], 0) + cost
+
+    def adjust(self, l, t, rule, done, delta):
+        """More counts now, less where it was counted."""
+        window = (t if delta > 0 else done["at_us"]) // l["window_us"]
+        self.counts[window] = max(0, self.counts.get(window, 0) + delta)
 
 
 class SlidingWindow:
@@ -102,13 +127,17 @@ class SlidingWindow:
         self.counts = {k: n for k, n in self.counts.items() if k >= i - l["precision"]}
         self.counts[i] = self.counts.get(i, 0) + cost
 
+    def adjust(self, l, t, rule, done, delta):
+        i = (t if delta > 0 else min(t, done["at_us"])) // -(-l["window_us"] // l["precision"])
+        self.counts[i] = max(0, self.counts.get(i, 0) + delta)
+
 
 class SlidingLog:
     def __init__(self):
         self.times = []
 
     def used(self, l, t):
-        return sum(1 for e in self.times if t - e < l["window_us"])
+        return sum(1 for e, _ in self.times if t - e < l["window_us"])
 
     def left(self, l, t):
         return max(0, l["limit"] - self.used(l, t))
@@ -117,10 +146,18 @@ class SlidingLog:
         return self.used(l, t) == 0
 
     def settle(self, l, t, rule=None):
-        self.times = [min(e, t) for e in self.times]
+        self.times = [(min(e, t), whose) for e, whose in self.times]
 
     def take(self, l, t, cost, lease):
-        self.times = [e for e in self.times if t - e < l["window_us"]] + [t] * cost
+        self.times = [(e, whose) for e, whose in self.times if t - e < l["window_us"]] + [(t, lease)] * cost
+
+    def adjust(self, l, t, rule, done, delta):
+        if delta > 0:
+            self.settle(l, t)
+            self.take(l, t, delta, None)
+        mine = [e for e in self.times if e[1] == done["lease"]]
+        for e in mine[:-delta] if delta < 0 else []:
+            self.times.remove(e)
 
 
 class Concurrency:
@@ -142,6 +179,9 @@ class Concurrency:
     def take(self, l, t, cost, lease):
         self.ends = {k: e for k, e in self.ends.items() if e > t}
         self.ends[lease] = t + l["lease_us"]
+
+    def adjust(self, l, t, rule, done, delta):
+        pass
 
 
 MAKE = {"token_bucket": Refill, "gcra": Refill, "fixed_window": FixedWindow,
@@ -210,6 +250,14 @@ class Model:
                 states[i].take(l, t, cost, lease)
                 answers[i] = answer(states[i], l, t, 0)
         return allowed, answers
+
+    def settle(self, done, cost, t):
+        """A decision turns out to cost so much. done: counters, limits, at_us, cost, lease, allowed and answers of the decision."""
+        for counter, l, a in zip(done["counters"], done["limits"], done["answers"]):
+            if done["allowed"] and a["allowed"] == 1 and done["cost"] > 0 and cost != done["cost"] and l["limit"] > 0:
+                state = self.states.setdefault(counter, MAKE[l["algorithm"]]())
+                rule = self.rules.setdefault(counter, l)
+                state.adjust(l, t, rule, dict(done, remaining=a["remaining"]), cost - done["cost"])
 
     def look_again(self, counter, l, t, units):
         """The answer to a question for so many units, later, which changes nothing."""

@@ -33,6 +33,19 @@ static void expect_limit(const char *trace, size_t step, const sg_limit_result_t
     expect_number(trace, step, "more_us", r->more_us, number_of(e, "more_ms") * 1000);
 }
 
+#define STEPS_MAX 64
+static decided_t decided[STEPS_MAX];
+
+static void settle_step(const json_t *step)
+{
+    const decided_t *d = &decided[(size_t)number_of(step, "settle") % STEPS_MAX];
+    const sg_limit_t *at[TRACE_LIMITS];
+    sg_settlement_t what[TRACE_LIMITS];
+    sg_check_t c = d->check;
+
+    world_settle(&world, &c, at, &d->verdict, number_of(step, "cost"), number_of(step, "at_us"), what);
+}
+
 static void play(const char *trace, const json_t *root)
 {
     sg_limit_t limits[TRACE_LIMITS];
@@ -54,7 +67,12 @@ static void play(const char *trace, const json_t *root)
             world_release(&world, &c);
             continue;
         }
+        if (json_object_get(step, "settle")) {
+            settle_step(step);
+            continue;
+        }
         world_check(&world, &c, number_of(step, "at_us"), &v);
+        decided_keep(&decided[i % STEPS_MAX], &c, &v);
         expect_number(trace, i, "the verdict", v.allowed, json_is_true(json_object_get(step, "allowed")));
         for (size_t k = 0; k < count; k++)
             expect_limit(trace, i, &v.at[k], json_array_get(answers, k));

@@ -21,12 +21,14 @@ class Trace:
     def __init__(self, name, *limits):
         self.name, self.limits, self.first, self.steps = name, list(limits), list(limits), []
         self.model = Model()
-        self.t, self.changed = T0, False
+        self.t, self.changed, self.done = T0, False, {}
 
     def ask(self, wait_us=0, cost=1, lease=None):
         self.t += wait_us
         lease = lease or "lease%d" % len(self.steps)
         allowed, answers = self.model.ask([l["name"] for l in self.limits], self.limits, self.t, cost, lease)
+        self.done[len(self.steps)] = {"counters": [l["name"] for l in self.limits], "limits": self.limits, "at_us": self.t,
+                                      "cost": cost, "lease": lease, "allowed": allowed, "answers": answers}
         self.steps.append({"at_us": self.t, "cost": cost, "allowed": allowed, "limits": answers})
         if not lease.startswith("lease"):
             self.steps[-1]["lease"] = lease
@@ -37,6 +39,13 @@ class Trace:
     def times(self, n, wait_us=0, cost=1):
         for _ in range(n):
             self.ask(wait_us, cost)
+        return self
+
+    def settle(self, step, cost, wait_us=0):
+        """What was decided in that step turns out to cost this."""
+        self.t += wait_us
+        self.model.settle(self.done.pop(step), cost, self.t)
+        self.steps.append({"at_us": self.t, "settle": step, "cost": cost})
         return self
 
     def change(self, *limits):
@@ -116,8 +125,47 @@ def refill_traces(algo):
     t("three limits, the tightest wins", r(3, 1, S), r(30, 3, S, "c.b"), r(300, 1, 3600 * S, "c.c")).times(5).ask(S)
     t("retry-after of a cost").ask(cost=20).ask(cost=7).ask(7 * S // 10 - 1, 7).ask(1, 7)
     t("capacity 1", r(1, 1, S)).times(2).ask(S - 1).ask(1).ask()
+    t("settled for more").ask(cost=5).settle(0, 12).ask().times(7).ask(S)
+    t("settled for less").ask(cost=15).settle(0, 4).times(17).ask(S // 10)
+    t("settled for nothing").ask(cost=15).settle(0, 0).ask(cost=20).ask()
+    t("settled for what was reserved").ask(cost=15).settle(0, 15).times(6)
+    t("a debt is paid first").ask(cost=5).settle(0, 45).ask().ask(cost=0).ask(2 * S + S // 2 - 1, 0).ask(1).ask(S // 10).ask(S, 20)
+    t("a debt upon a debt").ask(cost=5).ask().settle(0, 45).ask(S).settle(1, 47).ask(S, 0).ask(S).ask(0, 20).ask(4 * S, 20)
+    t("two settle into debt").ask(cost=5).ask(cost=5).settle(0, 30).settle(1, 30, S).ask().ask(4 * S).ask(S)
+    t("settled late: what time brought back is not given twice").ask(cost=10).ask(S, 5).settle(0, 1).ask(0, 20).ask(0, 15)
+    t("settled late, while others used the bucket").ask(cost=10).ask(cost=10).ask(S // 2, 5).settle(0, 1).ask(0, 9).ask(0, 1)
+    t("settled much later").ask(cost=10).times(15, S).settle(0, 0).ask(0, 20).ask(0, 10).settle(18, 0, 3600 * S).ask(0, 20)
+    t("settled for less twice as late as it refills").ask(cost=20).ask(S).ask(S, 20).settle(0, 10).ask(0, 1).ask(0, 11)
+    t("settled by fractions", r(7, 7, 3600 * S)).ask(cost=7).settle(0, 2, 3 * S).times(5).ask(510 * S).settle(2, 9).ask(600 * S).ask(4000 * S)
+    t("settled with two limits", r(20, 10, S), r(8, 1, S, "c.b")).ask(cost=5).settle(0, 1).ask(cost=7).ask(cost=1).settle(2, 20).ask(3 * S).ask(20 * S, 8)
+    t("a dry run is settled, too", r(9, 1, 60 * S, dry_run=True), r(20, 1, S, "c.b")).ask(cost=9).settle(0, 12).ask().ask(60 * S).ask(240 * S)
+    t("a dry run that took nothing is not settled", r(2, 1, S, dry_run=True), r(20, 1, S, "c.b")).ask(cost=5).settle(0, 1).ask(cost=2)
+    t("settled in debt, capacity grows").ask(cost=5).settle(0, 30).change(r(50, 10, S)).ask().ask(S).ask(cost=30)
+    t("settled in debt, the rate grows").ask(cost=5).settle(0, 30).change(r(20, 100, S)).ask().ask(S // 10).ask(S // 10).ask(S, 20)
+    t("a settlement changes no rule").ask(cost=10).change(r(40, 20, S)).ask(cost=20).settle(0, 4).ask(cost=16).ask().ask(S, 20)
+    t("in debt the clock goes back").ask(cost=5).settle(0, 30).ask(-3600 * S).ask(S).ask(S // 10).ask(S)
+    t("settled after the clock went back").ask(cost=15).ask(-S).settle(0, 5).ask(0, 5).ask(S, 10)
     t("the largest capacity", r(9000000000000000, 1000, 1)).ask(cost=8999999999999999).times(2).ask(1, 1000).ask(0, 9)
     return out
+
+
+def settled(t, w):
+    """What windows and log have in common."""
+    t("settled for more", w(5, 60 * S)).ask(cost=2).settle(0, 4).ask().ask().ask(60 * S)
+    t("settled for less", w(5, 60 * S)).ask(cost=4).settle(0, 1).times(5).ask(60 * S)
+    t("settled for nothing", w(5, 60 * S)).ask(cost=4).settle(0, 0).ask(cost=5).ask()
+    t("settled for what was reserved", w(5, 60 * S)).ask(cost=4).settle(0, 4).times(2)
+    t("beyond the limit", w(5, 60 * S)).ask(cost=2).settle(0, 9).ask().ask(cost=0).ask(59 * S).ask(S).ask(5 * S).ask(5 * S)
+    t("one after the other, each beyond the limit", w(5, 60 * S)).ask(cost=2).ask(cost=1).settle(0, 9).settle(1, 8, S).ask(58 * S).ask(S).ask(S) \
+        .ask(6 * S).ask(60 * S)
+    t("a refund goes where it was taken", w(5, 60 * S)).ask(50 * S, 3).ask(cost=2).ask(20 * S, 1).settle(0, 1).times(5).ask(40 * S).times(2, 10 * S)
+    t("a charge counts from now on", w(5, 60 * S)).ask(50 * S, 1).ask(20 * S, 1).settle(0, 4).times(3).ask(39 * S).ask(S).ask(10 * S).ask(10 * S)
+    t("a refund of what no longer counts", w(5, 60 * S)).ask(cost=5).ask(70 * S, 3).settle(0, 0).times(3)
+    t("a charge after the window", w(5, 60 * S)).ask(cost=5).settle(0, 8, 200 * S).times(3)
+    t("two limits", w(5, 60 * S), w(9, 60 * S, "c.b")).ask(cost=4).settle(0, 2).ask(cost=3).ask().settle(2, 9).ask(60 * S).ask(60 * S)
+    t("a dry run that took nothing is not settled", w(2, 60 * S, dry_run=True), w(9, 60 * S, "c.b")).ask(cost=5).settle(0, 1).ask(cost=2)
+    t("the limit grows, then it settles", w(5, 60 * S)).ask(cost=4).change(w(10, 60 * S)).ask().settle(0, 1).times(9)
+    t("two at once, one settles for less", w(5, 60 * S)).ask(cost=2).ask(cost=2).settle(0, 1).times(3).settle(1, 0).times(3)
 
 
 def fixed_traces():
@@ -128,6 +176,7 @@ def fixed_traces():
         out.append(Trace(name, *(limits or [w(5, 60 * S)])))
         return out[-1]
     out = []
+    settled(t, w)
     t("5 a minute").times(7).ask(59 * S).ask(S - 1).ask(1).ask()
     t("resets at the boundary, not a window after the first").ask(50 * S).times(5).ask(10 * S - 1).ask(1)
     t("twice the limit around a boundary").ask(59 * S, 5).ask().ask(S, 5).ask()
@@ -177,6 +226,7 @@ def sliding_traces():
         out.append(Trace(name, *(limits or [w(10, 60 * S)])))
         return out[-1]
     out = []
+    settled(t, w)
     t("10 at once, then one by one as the sub-window leaves").times(11).ask(60 * S).ask(599999).ask(1).ask(600000).ask(6 * S)
     t("spread evenly", w(10, 10 * S)).times(12, S).ask(S // 2).ask(S // 2)
     t("no burst of twice the limit at a boundary").ask(59 * S, 10).ask(2 * S).ask(57 * S).ask(S).ask(3 * S)
@@ -228,6 +278,7 @@ def log_traces():
         out.append(Trace(name, *(limits or [w(3, S)])))
         return out[-1]
     out = []
+    settled(t, w)
     t("3 per 1000 ms: five in a row").times(5).ask(S).ask()
     t("an entry leaves when it is one window old").times(3, 100000).ask(799999).ask(1).ask(99999).ask(1)
     t("never more than the limit in any window").times(12, 250000)
@@ -332,6 +383,10 @@ def random_trace(algo, rng, i):
         l = rng.choice(trace.limits)
         wait = rng.choice([0, 0, 0, 1, rng.randint(0, span(l) // 3 + 1), rng.randint(0, span(l) + 1), span(l) // l["limit"]])
         trace.ask(wait, rng.choice([1, 1, 1, 2, 0, rng.randint(1, l["limit"] + 1)]))
+        if i % 3 == 2 and trace.done and rng.random() < 0.5:
+            step = rng.choice(list(trace.done))
+            cost = trace.steps[step]["cost"]
+            trace.settle(step, rng.choice([0, cost // 2, cost + 1, cost + l["limit"] // 2, cost + 2 * l["limit"]]), rng.choice([0, 1, 1000]))
     return trace
 
 
@@ -351,7 +406,7 @@ def main():
             "sliding_window": sliding_traces(), "sliding_log": log_traces(), "concurrency": slot_traces()}
     for algo, traces in made.items():
         rng = random.Random("slotgate")
-        traces += [random_trace(algo, rng, i) for i in range(15)]
+        traces += [random_trace(algo, rng, i) for i in range(24)]
         with open(os.path.join(where, algo + ".json"), "w") as out:
             out.write('{"algorithm": "%s",\n "traces": [\n   %s]}\n' % (algo, one_line_each(traces)))
 

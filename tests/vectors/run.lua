@@ -54,13 +54,19 @@ local function sorted(value)
 end
 
 local function bound(v)
-    return v == '-inf' and -math.huge or v == '+inf' and math.huge or assert(tonumber(v), v)
+    local number = string.gsub(v, '^%(', '')
+    return v == '-inf' and -math.huge or v == '+inf' and math.huge or assert(tonumber(number), v)
+end
+
+local function is_open(v)
+    return string.sub(v, 1, 1) == '('
 end
 
 local function in_range(value, low, high)
     local list = {}
     for _, e in ipairs(sorted(value)) do
-        if e[2] >= bound(low) and e[2] <= bound(high) then
+        local below = e[2] < bound(high) or e[2] == bound(high) and not is_open(high)
+        if e[2] >= bound(low) and below then
             list[#list + 1] = e
         end
     end
@@ -91,6 +97,13 @@ function commands.INCRBY(key, by)
     return tonumber(value.at.value)
 end
 
+function commands.DECRBY(key, by)
+    local value = make(key, 'string')
+    assert(string.match(by, '^%d+$') and tonumber(by) <= tonumber(value.at.value), by)
+    value.at.value = string.format('%.0f', tonumber(value.at.value) - tonumber(by))
+    return tonumber(value.at.value)
+end
+
 function commands.PEXPIRE(key, ms)
     assert(string.match(ms, '^%d+$') and tonumber(ms) > 0, ms)
     if db[key] and not has_expired(key) then
@@ -106,6 +119,17 @@ function commands.HMGET(key, ...)
         list[i] = value and value.at[field] or false
     end
     return list
+end
+
+function commands.HGET(key, field)
+    local value = get(key, 'hash')
+    return value and value.at[field] or false
+end
+
+function commands.HINCRBY(key, field, by)
+    local value = make(key, 'hash')
+    assert(string.match(by, '^-?%d+$'), by)
+    value.at[field] = string.format('%.0f', tonumber(value.at[field] or 0) + tonumber(by))
 end
 
 function commands.HGETALL(key)
@@ -143,10 +167,12 @@ function commands.ZADD(key, ...)
     return added
 end
 
-function commands.ZREM(key, member)
+function commands.ZREM(key, ...)
     local value = get(key, 'zset')
     if value then
-        value.at[member] = nil
+        for _, member in ipairs({...}) do
+            value.at[member] = nil
+        end
         drop_if_empty(key)
     end
 end
@@ -189,8 +215,8 @@ end
 
 -- What the script did in one run: how often it asked the time, and whether it wrote.
 local times, writes
-local reads = {TIME = true, GET = true, HMGET = true, HGETALL = true, ZCARD = true, ZCOUNT = true,
-               ZRANGE = true, ZRANGEBYSCORE = true}
+local reads = {TIME = true, GET = true, HGET = true, HMGET = true, HGETALL = true, ZCARD = true,
+               ZCOUNT = true, ZRANGE = true, ZRANGEBYSCORE = true}
 
 redis = {}
 

@@ -11,7 +11,7 @@ export LC_ALL
 command -v lua5.1 >/dev/null || { echo "lua5.1 is not installed"; exit 77; }
 cd "$src"
 set -- lua/head.lua lua/token_bucket.lua lua/gcra.lua lua/fixed_window.lua lua/sliding_window.lua lua/sliding_log.lua \
-    lua/concurrency.lua lua/main.lua
+    lua/concurrency.lua lua/settle.lua lua/main.lua
 
 answers=$(mktemp)
 trap 'rm -f "$answers"' EXIT

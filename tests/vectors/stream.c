@@ -4,6 +4,8 @@
  *   stream random SEED COUNT    random traces; in every second one the clock goes back and limits change
  *   stream steady SEED COUNT    random traces without that: here no key expires that still matters
  *
+ * Settlements are "check" lines, too.
+ *
  * Lines: "new NAME" (forget all keys), "zrem KEY LEASE", and "check NOW_US NKEYS KEY... ARGV... =
  * REPLY...": at that time the script must answer the integers of REPLY to these keys and arguments. */
 #include "../vectors/world.h"
@@ -14,7 +16,7 @@ static sg_script_call_t call;
 /* The integers that the script answers for a verdict. */
 static void print_reply(const sg_verdict_t *v)
 {
-    printf(" = %lld %d", (long long)(v->now_us / 1000), v->allowed);
+    printf(" = %lld %d", (long long)v->now_us, v->allowed);
     for (size_t i = 0; i < v->count; i++) {
         const sg_limit_result_t *r = &v->at[i];
         printf(" %d %lld %lld %lld %lld", r->never ? 2 : r->allowed, (long long)r->remaining,
@@ -30,15 +32,35 @@ static void print_args(void)
         printf(" %.*s", (int)call.len[i], call.argv[i]);
 }
 
-static void do_check(const sg_check_t *c, int64_t now_us)
+/* The decisions of the trace that is played. */
+#define STEPS_MAX 64
+static decided_t decided[STEPS_MAX];
+
+static void do_check(const sg_check_t *c, int64_t now_us, size_t step)
 {
     sg_verdict_t v;
 
     world_check(&world, c, now_us, &v);
+    decided_keep(&decided[step % STEPS_MAX], c, &v);
     sg_script_args(c, now_us, &call);
     printf("check %lld", (long long)now_us);
     print_args();
     print_reply(&v);
+}
+
+static void do_settle(size_t step, int64_t cost, int64_t now_us)
+{
+    const decided_t *d = &decided[step % STEPS_MAX];
+    const sg_limit_t *at[TRACE_LIMITS];
+    sg_settlement_t what[TRACE_LIMITS];
+    sg_check_t c = d->check;
+
+    if (!world_settle(&world, &c, at, &d->verdict, cost, now_us, what))
+        return;
+    sg_script_settle_args(&c, what, now_us, &call);
+    printf("check %lld", (long long)now_us);
+    print_args();
+    printf(" = %lld 1\n", (long long)now_us);
 }
 
 static void do_release(const sg_check_t *c)
@@ -69,8 +91,10 @@ static void play(const json_t *trace)
         c = check_of(at, count, number_of(step, "cost"), lease_of(step, i, lease));
         if (json_object_get(step, "release"))
             do_release(&c);
+        else if (json_object_get(step, "settle"))
+            do_settle((size_t)number_of(step, "settle"), number_of(step, "cost"), number_of(step, "at_us"));
         else
-            do_check(&c, number_of(step, "at_us"));
+            do_check(&c, number_of(step, "at_us"), i);
     }
 }
 
@@ -176,6 +200,29 @@ static int64_t some_cost(const sg_limit_t *l)
     }
 }
 
+/* A recent decision turns out to cost more, less, or far too much. */
+static void settle_some(int step, int64_t now_us, bool settled[])
+{
+    int which = step - (int)below(step < 5 ? step + 1 : 5);
+    int64_t cost = decided[which].check.cost;
+
+    if (settled[which])
+        return;
+    settled[which] = true;
+    switch (below(6)) {
+    case 0: cost = 0; break;
+    case 1: cost = below(cost + 1); break;
+    case 2: cost += below(decided[which].limits[0].limit + 1) / (1 + below(4)); break;
+    case 3: cost = below(20) ? 2 * cost : SG_LIMIT_NUMBER_MAX - below(3); break;
+    default: cost += 1 + below(3); break;
+    }
+    if (cost > 1000000)
+        for (size_t i = 0; i < decided[which].check.count; i++)
+            if (decided[which].limits[i].algo == SG_ALGO_SLIDING_LOG)
+                cost = 1000 + below(3);
+    do_settle((size_t)which, cost, now_us);
+}
+
 /* The year 2096. */
 #define LATEST_US INT64_C(4000000000000000)
 
@@ -187,6 +234,7 @@ static void random_trace(bool upset)
     size_t count = below(2) ? 1 : 1 + (size_t)below(TRACE_LIMITS);
     int64_t now_us = INT64_C(1780000000000000) + below(INT64_C(100000000000000));
     char leases[40][33];
+    bool settled[40] = {false};
 
     for (size_t i = 0; i < count; i++) {
         limits[i] =
@@ -204,7 +252,9 @@ static void random_trace(bool upset)
         snprintf(leases[step], sizeof(leases[step]), "%016llx%016llx", (unsigned long long)next_random(),
                  (unsigned long long)next_random());
         c = check_of(at, count, some_cost(l), leases[step]);
-        do_check(&c, now_us);
+        do_check(&c, now_us, (size_t)step);
+        if (below(3) == 0)
+            settle_some(step, now_us += below(2) * below(scale_us(l) / 10 + 1), settled);
         if (below(4) == 0) {
             c.lease = leases[below(step + 1)];
             do_release(&c);

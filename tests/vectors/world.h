@@ -54,6 +54,26 @@ static inline void world_check(world_t *w, const sg_check_t *c, int64_t now_us, 
     sg_limit_decide(c->limits, states, c->count, c->cost, now_us, c->lease, out);
 }
 
+/* Settles a decision: limits that took nothing are left out of *c. False: nothing to do. */
+static inline bool world_settle(world_t *w, sg_check_t *c, const sg_limit_t **at, const sg_verdict_t *v,
+                                int64_t cost, int64_t now_us, sg_settlement_t *what)
+{
+    sg_check_t only = *c;
+
+    only.limits = at;
+    only.count = 0;
+    for (size_t i = 0; i < c->count; i++) {
+        const sg_limit_t *l = c->limits[i];
+        if (!sg_limit_settlement(l, v, i, c->cost, cost, &what[only.count]))
+            continue;
+        sg_limit_settle(l, world_state(w, l, sg_limit_settle_at_us(&what[only.count], now_us)),
+                        &what[only.count], now_us, c->lease);
+        at[only.count++] = l;
+    }
+    *c = only;
+    return only.count > 0;
+}
+
 static inline void world_release(world_t *w, const sg_check_t *c)
 {
     for (size_t i = 0; i < c->count; i++)
@@ -115,6 +135,28 @@ static inline const char *lease_of(const json_t *step, size_t number, char room[
 
     snprintf(room, 33, "lease%zu", number);
     return release ? release : name ? name : room;
+}
+
+/* A decision that may be settled later, with the limits as they were. */
+typedef struct {
+    sg_limit_t limits[TRACE_LIMITS];
+    const sg_limit_t *at[TRACE_LIMITS];
+    char lease[33];
+    sg_check_t check;
+    sg_verdict_t verdict;
+} decided_t;
+
+static inline void decided_keep(decided_t *d, const sg_check_t *c, const sg_verdict_t *v)
+{
+    d->check = *c;
+    d->verdict = *v;
+    for (size_t i = 0; i < c->count; i++) {
+        d->limits[i] = *c->limits[i];
+        d->at[i] = &d->limits[i];
+    }
+    snprintf(d->lease, sizeof(d->lease), "%s", c->lease);
+    d->check.lease = d->lease;
+    d->check.limits = d->at;
 }
 
 /* A check of the limits, whose pointers must be in `at`. */

@@ -216,24 +216,19 @@ static void load_secret(sg_load_t *ld, const sg_key_row_t *row, const sg_node_t 
     field->text = text;
 }
 
-/* Rows that are flagged: a value that differs from the default, or begins with what the row names. */
+/* Rows that are flagged: a value that differs from the default. */
 static void check_inactive(sg_load_t *ld, const sg_key_row_t *row, const sg_node_t *n)
 {
     int64_t v[2], d[2];
     const char *path;
     if (!row->inactive || n->kind == SG_NODE_BAD)
         return;
-    if (row->inactive_value) {
-        if (n->kind != SG_NODE_SCALAR || !sg_str_starts(n->text, sg_str(row->inactive_value)))
-            return;
-    } else if (row->fallback && n->kind == SG_NODE_SCALAR) {
+    if (row->fallback && n->kind == SG_NODE_SCALAR) {
         if (parse_number(row, n->text, n->quoted, v) || parse_number(row, sg_str(row->fallback), false, d) ||
             v[0] == d[0])
             return;
     }
     path = sg_schema_path(row, ld->scratch);
-    if (row->inactive_value)
-        path = sg_arena_printf(ld->scratch, "%s %s", path, row->inactive_value).p;
     sg_load_inactive(ld, &n->key_place, path, row->inactive);
 }
 

@@ -88,6 +88,11 @@ void sg_load_store_url(sg_load_t *ld, const sg_key_row_t *row, const sg_node_t *
     }
     if (text.n == 0 || !parse_redis_url(ld, text, &raw->conf))
         sg_load_bad_value(ld, n, expected);
+#ifndef HAVE_HIREDIS_SSL
+    if (raw->conf.tls)
+        sg_load_inactive(ld, &n->place, "store.url rediss://",
+                         "built without Redis TLS (it needs hiredis 1.0 or newer): no server is asked");
+#endif
     raw->url = sg_arena_strndup(ld->arena, text);
 }
 

@@ -41,8 +41,6 @@ struct sg_key_row {
     bool required;
     bool optional_map;    /* SG_TYPE_MAP: absent means all of it is off, not its defaults */
     const char *inactive; /* not NULL: not yet active, with an advice ("" when there is none) */
-    /* only values that begin with this are not yet active; NULL: all but the default */
-    const char *inactive_value;
     sg_load_fn *load;        /* SG_TYPE_OWN */
     const sg_shape_t *shape; /* keys below: SG_TYPE_MAP, and documentation of SG_TYPE_OWN */
     const char *infix;       /* how the path of the keys below goes on: "[]", ".NAME", "" */

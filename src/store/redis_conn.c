@@ -5,6 +5,7 @@
 #include "base/mem.h"
 #include "base/random.h"
 #include "event/resolver.h"
+#include "store/redis_tls.h"
 #include "store/resp.h"
 #include "store/sentinel.h"
 
@@ -214,6 +215,8 @@ static void open_link(sg_redis_conn_t *c, const char *host)
 {
     c->state = GREETING;
     c->link = sg_redis_link_open(c->loop, host, c->port, c->conf->unix_path, on_broken, c);
+    if (c->conf->tls)
+        sg_redis_link_use_tls(c->link, c->master ? c->master : c->conf->host);
     greet(c);
 }
 
@@ -273,8 +276,8 @@ static void on_master(void *arg, const char *host, unsigned port, const char *wh
 static void attempt(void *arg)
 {
     sg_redis_conn_t *c = arg;
-    if (c->conf->tls) {             /* never in clear text where the config asked for more */
-        give_up(c, SG_STORE_ERR_OTHER, "this build has no TLS to Redis");
+    if (c->conf->tls && !sg_redis_tls_is_built()) {     /* never in clear where the config asked for more */
+        give_up(c, SG_STORE_ERR_OTHER, SG_REDIS_TLS_MISSING);
         return;
     }
     int64_t limit_us = c->conf->timeout_us > SG_REDIS_ATTEMPT_US ? c->conf->timeout_us : SG_REDIS_ATTEMPT_US;

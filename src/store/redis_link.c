@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 
 #include "base/mem.h"
+#include "store/redis_tls.h"
 
 typedef struct {
     sg_redis_reply_fn *fn;
@@ -19,6 +20,9 @@ struct sg_redis_link {
     sg_hook_t flush;
     sg_task_t task;             /* reports a failure of _open; later frees the link */
     bool connected, dirty, broken, closed;
+    bool unwritten;             /* TLS: what is to go on when the peer has sent something */
+    char *tls_host;             /* NULL: in clear */
+    sg_redis_tls_t *tls;        /* the context's; NULL before the connection stands */
     sg_redis_broken_fn *on_broken;
     void *arg;
     waiter_t *out;              /* a ring of 2^n places, oldest first */
@@ -72,6 +76,7 @@ static void shut(sg_redis_link_t *l)
     if (l->c)
         redisFree(l->c);
     l->c = NULL;
+    l->tls = NULL;
 }
 
 static void break_link(sg_redis_link_t *l, sg_store_err_t kind, const char *why)
@@ -89,6 +94,7 @@ static void free_link(void *arg)
 {
     sg_redis_link_t *l = arg;
     sg_free(l->out);
+    sg_free(l->tls_host);
     sg_free(l);
 }
 
@@ -110,15 +116,27 @@ static void watch_for(sg_redis_link_t *l, unsigned events)
     sg_watch_set(l->loop, &l->watch, events);
 }
 
+/* A handshake that fails is a connection that was never made. */
+static void break_io(sg_redis_link_t *l)
+{
+    char why[160];
+    bool greeting = sg_redis_tls_shakes_hands(l->tls);
+    sg_redis_tls_why(l->tls, l->c->errstr, why, sizeof why);
+    break_link(l, greeting ? SG_STORE_ERR_CONNECT : SG_STORE_ERR_RESET, why);
+}
+
 static void write_out(sg_redis_link_t *l)
 {
     int done = 0;
     l->dirty = false;
+    sg_redis_tls_begin(l->tls);
     if (redisBufferWrite(l->c, &done) == REDIS_ERR) {
-        break_link(l, SG_STORE_ERR_RESET, l->c->errstr);
+        break_io(l);
         return;
     }
-    watch_for(l, done ? SG_EV_READ : SG_EV_READ | SG_EV_WRITE);
+    l->unwritten = !done && l->tls;
+    bool waits = l->unwritten && sg_redis_tls_wants_read(l->tls);
+    watch_for(l, done || waits ? SG_EV_READ : SG_EV_READ | SG_EV_WRITE);
 }
 
 static void flush_hook(void *arg)
@@ -174,10 +192,22 @@ static void handle_replies(sg_redis_link_t *l)
 
 static void read_in(sg_redis_link_t *l)
 {
-    if (redisBufferRead(l->c) == REDIS_ERR)
-        break_link(l, SG_STORE_ERR_RESET, l->c->errstr);
-    else
-        handle_replies(l);
+    do {
+        sg_redis_tls_begin(l->tls);
+        if (redisBufferRead(l->c) == REDIS_ERR)
+            break_io(l);
+        else
+            handle_replies(l);
+    } while (!l->broken && sg_redis_tls_has_more(l->tls));
+}
+
+static bool start_tls(sg_redis_link_t *l)
+{
+    char why[160];
+    if (!l->tls_host || sg_redis_tls_start(l->c, l->tls_host, &l->tls, why, sizeof why))
+        return true;
+    break_link(l, SG_STORE_ERR_CONNECT, why);
+    return false;
 }
 
 static bool finish_connect(sg_redis_link_t *l)
@@ -190,8 +220,8 @@ static bool finish_connect(sg_redis_link_t *l)
         break_link(l, SG_STORE_ERR_CONNECT, sg_errno_text(err));
         return false;
     }
-    l->connected = true;
-    return true;
+    l->connected = start_tls(l);
+    return l->connected;
 }
 
 static void on_events(void *arg, unsigned events)
@@ -201,7 +231,7 @@ static void on_events(void *arg, unsigned events)
         return;
     if (events & (SG_EV_READ | SG_EV_HUP))
         read_in(l);
-    if (!l->broken && (events & SG_EV_WRITE))
+    if (!l->broken && (l->unwritten || (events & SG_EV_WRITE)))
         write_out(l);
 }
 
@@ -233,6 +263,11 @@ sg_redis_link_t *sg_redis_link_open(sg_loop_t *loop, const char *host, unsigned 
     return l;
 }
 
+void sg_redis_link_use_tls(sg_redis_link_t *l, const char *host)
+{
+    l->tls_host = sg_strdup(host);
+}
+
 static bool send_command(sg_redis_link_t *l, sg_str_t command, const waiter_t *w)
 {
     if (l->broken || l->c == NULL || l->c->err || l->count == SG_REDIS_OUT_MAX)
@@ -257,6 +292,7 @@ bool sg_redis_link_send_large(sg_redis_link_t *l, sg_str_t command, sg_redis_rep
 void sg_redis_link_flush(sg_redis_link_t *l)
 {
     int done = 0;
+    sg_redis_tls_begin(l->tls);
     if (l->connected && !l->broken)
         (void)redisBufferWrite(l->c, &done);
 }

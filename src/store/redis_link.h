@@ -25,6 +25,9 @@ typedef void sg_redis_broken_fn(void *arg, sg_store_err_t kind, const char *why)
  * fails at once is reported later. */
 sg_redis_link_t *sg_redis_link_open(sg_loop_t *loop, const char *host, unsigned port, const char *unix_path,
                                     sg_redis_broken_fn *broken, void *arg);
+/* Right after _open: the connection speaks TLS, with a server whose certificate is for `host`. What fails is
+ * reported as SG_STORE_ERR_CONNECT; where the program has no TLS, it always does, and nothing is sent. */
+void sg_redis_link_use_tls(sg_redis_link_t *l, const char *host);
 /* A whole command in RESP; copied. It may be sent before the link is connected. fn may be NULL.
  * False when the link is broken or SG_REDIS_OUT_MAX are out; fn is not called then. */
 bool sg_redis_link_send(sg_redis_link_t *l, sg_str_t command, sg_redis_reply_fn *fn, void *arg);

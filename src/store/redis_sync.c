@@ -7,6 +7,7 @@
 
 #include "base/mem.h"
 #include "store/place.h"
+#include "store/redis_tls.h"
 #include "store/reply.h"
 
 /* Words of a command line, with its arguments. */
@@ -169,6 +170,13 @@ static sg_sync_t *open_one(const char *host, unsigned port, const sg_store_conf_
         return NULL;
     }
     (void)redisSetTimeout(s->c, limit);
+    sg_redis_tls_t *tls;
+    char error[160];
+    if (host && conf->tls && !sg_redis_tls_start(s->c, host, &tls, error, sizeof error)) {
+        sg_why_set(why, "%s: %s", s->place, error);
+        close_one(s);
+        return NULL;
+    }
     if (greeting && !greet(s, conf, why)) {
         close_one(s);
         return NULL;
@@ -290,8 +298,8 @@ sg_err_t sg_sync_open(const sg_store_conf_t *conf, sg_sync_servers_t *out, sg_wh
 {
     bool ok;
     out->count = 0;
-    if (conf->tls) { /* never in clear text where the config asked for more */
-        sg_why_set(why, "this build has no TLS to Redis");
+    if (conf->tls && !sg_redis_tls_is_built()) { /* never in clear where the config asked for more */
+        sg_why_set(why, "%s", SG_REDIS_TLS_MISSING);
         return SG_ERR_UNSUPPORTED;
     }
     if (conf->mode == SG_REDIS_CLUSTER)

@@ -14,7 +14,8 @@ struct sg_sentinel {
     sg_sentinel_fn *fn;
     void *arg;
     size_t at, left;            /* which node; how many have not been asked */
-    unsigned port;              /* of the one that is asked */
+    char *host;                 /* of the one that is asked */
+    unsigned port;
     sg_addr_t addrs[SG_RESOLVE_MAX];
     size_t addr_count, addr_at;
     sg_resolve_t *resolve;
@@ -32,6 +33,8 @@ static void leave_node(sg_sentinel_t *s)
     sg_timer_stop(s->loop, &s->timer);
     sg_resolve_cancel(s->resolve);
     s->resolve = NULL;
+    sg_free(s->host);
+    s->host = NULL;
     sg_redis_link_close(link);
 }
 
@@ -111,6 +114,8 @@ static void ask_address(sg_sentinel_t *s)
     sg_resp_bulk(&b, SG_STR("GET-MASTER-ADDR-BY-NAME"));
     sg_resp_bulk(&b, sg_str(s->conf->master));
     s->link = sg_redis_link_open(s->loop, host, s->port, NULL, on_broken, s);
+    if (s->conf->tls)
+        sg_redis_link_use_tls(s->link, s->host);
     (void)sg_redis_link_send(s->link, sg_buf_str(&b), on_reply, s);
     sg_buf_deinit(&b);
 }
@@ -144,10 +149,9 @@ static void next(void *arg)
         give_up(s, "is no host:port");
         return;
     }
-    char *name = sg_strndup(host);
+    s->host = sg_strndup(host);
     sg_timer_in(s->loop, &s->timer, SG_SENTINEL_US, on_late, s);
-    s->resolve = sg_resolve_start(s->loop, name, on_resolved, s);
-    sg_free(name);
+    s->resolve = sg_resolve_start(s->loop, s->host, on_resolved, s);
 }
 
 sg_sentinel_t *sg_sentinel_ask(sg_loop_t *loop, const sg_store_conf_t *conf, size_t first, sg_sentinel_fn *fn,

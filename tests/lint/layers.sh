@@ -18,7 +18,7 @@ printf '%s\n' "$includes" | awk '
         top = n + 1
         allow("<microhttpd.h", "server admin"); allow("<curl/", "upstream"); allow("<hiredis/", "store")
         allow("<yaml.h", "config"); allow("<jansson.h", "admin cli"); allow("<nettle/", "base")
-        allow("<gnutls/", "server")
+        allow("<gnutls/", "server"); allow("<openssl/", "store")
     }
     function allow(header, list) { owner[header] = " " list " " }
     function room_of(file) { return index(file, "/") ? substr(file, 1, index(file, "/") - 1) : "" }

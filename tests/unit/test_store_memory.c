@@ -7,6 +7,8 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
 
 #include "store/store.h"
 
@@ -202,6 +204,57 @@ static void a_flood_frees_nobody(void **state)
     sg_memory_free(m);
 }
 
+/* Resident; 0 where it cannot be read. */
+static size_t resident_bytes(void)
+{
+    char text[128] = "", *end = text;
+    FILE *f = fopen("/proc/self/statm", "r");
+    if (!f)
+        return 0;
+    if (fgets(text, sizeof text, f))
+        (void)strtoul(text, &end, 10);          /* the first number is the virtual size */
+    (void)fclose(f);
+    return strtoul(end, NULL, 10) * (size_t)sysconf(_SC_PAGESIZE);
+}
+
+/* Two million callers in turn: as many entries as are allowed, memory that does not grow once they are
+ * there, and none of the hundred that used up their limits gets a new one. */
+static void two_million_identities(void **state)
+{
+    enum { ENTRIES = 100000, CALLERS = 2000000, ABUSERS = 100, BURST = 5 };
+    sg_memory_t *m = sg_memory_new(ENTRIES);
+    sg_limit_t l = limit("c.l", SG_ALGO_TOKEN_BUCKET, BURST);
+    l.rate_us = INT64_C(3600000000);
+    assert_int_equal(sg_limit_finish(&l, NULL), SG_OK);
+    const sg_limit_t *one = &l;
+    char tag[24];
+    sg_check_t c = check_for(&one, 1, tag, 1);
+    size_t full_bytes = 0;
+
+    (void)state;
+    for (int i = 0; i < ABUSERS * (BURST + 1); i++) {
+        (void)snprintf(tag, sizeof tag, "abuser%d", i / (BURST + 1));
+        assert_int_equal(allowed(m, &c, NOW_US), i % (BURST + 1) < BURST);
+    }
+    for (int i = 0; i < CALLERS; i++) {
+        (void)snprintf(tag, sizeof tag, "caller%d", i);
+        assert_true(allowed(m, &c, NOW_US + i));
+        if (i == 2 * ENTRIES)
+            full_bytes = resident_bytes();
+    }
+    assert_int_equal(sg_memory_entries(m), ENTRIES);
+#ifndef __SANITIZE_ADDRESS__
+    assert_true(resident_bytes() < full_bytes + ((size_t)8 << 20));
+#endif
+    for (int i = 0; i < ABUSERS; i++) {
+        (void)snprintf(tag, sizeof tag, "abuser%d", i);
+        assert_false(allowed(m, &c, NOW_US + CALLERS));
+    }
+    printf("# %d entries, %d callers: %zu MiB resident when they were full, %zu MiB at the end\n", ENTRIES,
+           CALLERS, full_bytes >> 20, resident_bytes() >> 20);
+    sg_memory_free(m);
+}
+
 static void reset_takes_one_tenant(void **state)
 {
     sg_memory_t *m = sg_memory_new(1000);
@@ -324,6 +377,7 @@ int main(void)
         cmocka_unit_test(expired_entries_go),
         cmocka_unit_test(expired_state_is_not_used),
         cmocka_unit_test(a_flood_frees_nobody),
+        cmocka_unit_test(two_million_identities),
         cmocka_unit_test(reset_takes_one_tenant),
         cmocka_unit_test(released_slots_come_back),
         cmocka_unit_test(all_share_one_counter),

@@ -94,7 +94,6 @@ static void cancel_ticket(sg_exchange_t *ex)
 static void gone(sg_request_t *rq)
 {
     sg_exchange_t *ex = exchange_of(rq);
-    ex->gone = true;
     cancel_ticket(ex);
     sg_relay_abandon(ex);
     sg_exchange_release_slots(ex);
@@ -111,8 +110,8 @@ static void done(sg_request_t *rq, bool complete)
     sg_proxy_t *p = ex->proxy;
     cancel_ticket(ex);
     sg_cost_settle(ex);
-    sg_account_done(ex, complete);
     sg_relay_abandon(ex);
+    sg_account_done(ex, complete);
     sg_exchange_release_slots(ex);
     sg_exchange_go(ex, SG_EX_DONE);
     sg_buf_deinit(&ex->out);

@@ -121,7 +121,6 @@ typedef struct {
     const sg_refusal_t *refusal;
     unsigned status;
     uint64_t response_bytes;
-    bool gone; /* the client went */
 
     sg_timer_t timer;
     int64_t active_us; /* last byte, for idle time-outs */

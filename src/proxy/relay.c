@@ -32,8 +32,7 @@ static void drop_conn(sg_exchange_t *ex)
 
 void sg_relay_abandon(sg_exchange_t *ex)
 {
-    if (ex->gone)
-        sg_relay_count(ex, SG_UP_CANCELLED);
+    sg_relay_count(ex, SG_UP_CANCELLED); /* unless its end has been counted */
     drop_conn(ex);
 }
 

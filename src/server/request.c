@@ -13,6 +13,9 @@ enum {
     ARENA_BYTES = 8 * 1024
 };
 
+/* A body may take idle_timeout and, besides, the time of its bytes at this rate: one that drips is ended. */
+enum { BODY_BYTES_PER_S = 1024 };
+
 /* Ended requests whose memory waits for the next ones. A sanitizer shall see each of them freed. */
 enum { SPARES_MAX = SG_SANITIZED ? 0 : 128 };
 
@@ -20,6 +23,7 @@ void sg_live_suspend(sg_live_t *live)
 {
     MHD_suspend_connection(live->client->mhd);
     live->suspended = true;
+    live->body_paused_us = sg_loop_now_us(live->client->server->loop);
 }
 
 void sg_live_resume(sg_live_t *live)
@@ -27,6 +31,7 @@ void sg_live_resume(sg_live_t *live)
     if (!live->suspended)
         return;
     live->suspended = false;
+    live->body_begun_us += sg_loop_now_us(live->client->server->loop) - live->body_paused_us;
     MHD_resume_connection(live->client->mhd);
     sg_server_run_soon(live->client->server);
 }
@@ -164,6 +169,7 @@ void sg_request_completed(sg_live_t *live, enum MHD_RequestTerminationCode how)
     SG_MAGIC_CAST(live, live, SG_LIVE_MAGIC);
     c->live = NULL;
     c->requests++;
+    sg_timer_stop(s->loop, &live->body_timer);
     sg_add_connections(s->metrics, live->phase == SG_PHASE_TUNNEL ? SG_CONN_UPGRADED : SG_CONN_ACTIVE, -1);
     sg_add_connections(s->metrics, SG_CONN_IDLE, 1);
     note_library_refusal(live);
@@ -223,6 +229,50 @@ static enum MHD_Result wait(sg_live_t *live)
     return MHD_YES;
 }
 
+/* The library can answer only behind the body. Much of it is not waited for: a small answer goes out past the
+ * library then, and the connection ends. */
+static void answer_past_library(sg_live_t *live)
+{
+    bool small = live->reply.kind == SG_ANSWER_BYTES && !live->rq.tls &&
+                 !sg_str_eq(live->rq.method, SG_STR("HEAD"));
+    if (!small || live->tried_raw)
+        return;
+    live->tried_raw = true;
+    live->written_raw = sg_client_write_reply(live->client, &live->reply);
+    live->client->linger = live->written_raw;
+}
+
+static void body_late(void *arg)
+{
+    sg_live_t *live = arg;
+    SG_MAGIC_CAST(live, arg, SG_LIVE_MAGIC);
+    if (live->cut)
+        return;
+    sg_loop_t *loop = live->server->loop;
+    int64_t idle_us = live->server->config->server.idle_timeout_us, now_us = sg_loop_now_us(loop);
+    int64_t due_us =
+        live->body_begun_us + idle_us + (int64_t)live->body_bytes * 1000000 / BODY_BYTES_PER_S;
+    if (live->suspended || now_us < due_us) {
+        sg_timer_at(loop, &live->body_timer, live->suspended ? now_us + idle_us : due_us, body_late, live);
+        return;
+    }
+    if (live->replied) {
+        answer_past_library(live);
+        sg_request_cut(&live->rq);
+        return;
+    }
+    live->rq.refusal = sg_refusal(SG_REFUSE_BODY_TIMEOUT);
+    sg_request_cut_with(&live->rq, live->rq.refusal);
+}
+
+static void expect_body(sg_live_t *live)
+{
+    sg_server_t *s = live->server;
+    live->phase = SG_PHASE_BODY;
+    live->body_begun_us = sg_loop_now_us(s->loop);
+    sg_timer_in(s->loop, &live->body_timer, s->config->server.idle_timeout_us, body_late, live);
+}
+
 /* The head is here and the library has read nothing behind it. An answer that is queued now closes the
  * connection after it. */
 static enum MHD_Result at_head(sg_live_t *live)
@@ -246,21 +296,14 @@ static enum MHD_Result at_head(sg_live_t *live)
         }
         live->drop_body = true;
     }
-    live->phase = SG_PHASE_BODY;
+    expect_body(live);
     return MHD_YES;
 }
 
-/* The library can answer only behind the body. Much of it is not waited for: a small answer goes out past the
- * library then, and the connection ends. */
 static bool enough_dropped(sg_live_t *live)
 {
-    bool small = live->reply.kind == SG_ANSWER_BYTES && !live->rq.tls &&
-                 !sg_str_eq(live->rq.method, SG_STR("HEAD"));
-    if (small && live->dropped_bytes > DROP_RAW_BYTES && !live->tried_raw) {
-        live->tried_raw = true;
-        live->written_raw = sg_client_write_reply(live->client, &live->reply);
-        live->client->linger = live->written_raw;
-    }
+    if (live->dropped_bytes > DROP_RAW_BYTES)
+        answer_past_library(live);
     return live->written_raw || live->dropped_bytes > DROP_COMING_BYTES;
 }
 
@@ -268,11 +311,13 @@ static enum MHD_Result take_body(sg_live_t *live, const char *data, size_t *size
 {
     if (live->drop_body) {
         live->dropped_bytes += *size;
+        live->body_bytes += *size;
         *size = 0;
         return enough_dropped(live) ? MHD_NO : MHD_YES;
     }
     size_t taken = live->client->server->handler->body(&live->rq, sg_str_n(data, *size));
     *size -= taken;
+    live->body_bytes += taken;
     if (live->cut)
         return MHD_NO;
     if (*size > 0 && !live->drop_body)
@@ -295,6 +340,7 @@ static enum MHD_Result go_on(sg_server_t *s, sg_live_t *live, const char *data, 
         return take_body(live, data, size);
     if (live->phase == SG_PHASE_BODY) {
         live->phase = SG_PHASE_END;
+        sg_timer_stop(s->loop, &live->body_timer);
         if (!live->drop_body)
             s->handler->body_end(&live->rq);
         if (live->cut)

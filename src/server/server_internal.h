@@ -59,6 +59,10 @@ typedef struct sg_live {
     bool replied, queued;
     bool drop_body; /* the answer is there; what comes of the body is dropped */
     uint64_t dropped_bytes;
+    uint64_t body_bytes;      /* that have come */
+    sg_timer_t body_timer;
+    int64_t body_begun_us;    /* moves on while the client is not asked for more */
+    int64_t body_paused_us;   /* while suspended: since when */
     sg_reply_t reply;
     /* upgraded */
     bool tunnel_open, tunnel_ended, tunnel_blocked;

@@ -12,11 +12,12 @@ import sys
 import threading
 import time
 from collections import deque
+from fractions import Fraction
 
 import pytest
 
 from harness.client import Malformed
-from harness.clock import ClockedRedis, Decision
+from harness.clock import ClockedRedis, Decision, WentBack
 from harness.gateway import digest
 from harness.redis import Client
 from harness.wait import until
@@ -121,7 +122,7 @@ class Limit:
 
 
 CONFIG = """
-server: {{listen: "127.0.0.1:0", workers: {workers}, trusted_proxies: ["127.0.0.1"]}}
+server: {{listen: "127.0.0.1:0", workers: {workers}, trusted_proxies: ["127.0.0.1"], headers: both}}
 admin: {{listen: "127.0.0.1:0"}}
 log: {{access: "@ACCESS@"}}
 store: {store}
@@ -219,12 +220,23 @@ def violated(limits, answers):
     return [l["name"] for l, a in zip(limits, answers) if not l["dry_run"] and a["allowed"] != 1]
 
 
+def check_legacy(a, enforced):
+    """X-RateLimit fields tell of the tightest limit: the smallest share left, then the longest to wait for."""
+    if not enforced:
+        assert a.all("X-RateLimit-Limit") == []
+        return
+    l, x = min(enforced, key=lambda e: (Fraction(e[1]["remaining"], e[0]["limit"] or 1), -e[1]["reset_ms"]))
+    assert [int(a.header("X-RateLimit-" + f)) for f in ("Limit", "Remaining", "Reset")] == \
+        [l["limit"], x["remaining"], seconds(x["reset_ms"])]
+
+
 def check_answer(request, limits, allowed, answers):
     """Status and fields, when the numbers are known exactly."""
     a = request.answer
     assert a.status == (200 if allowed else 429)
     want = {l["name"]: (x["remaining"], seconds(x["more_ms"])) for l, x in zip(limits, answers) if not l["dry_run"]}
     assert request.shown() == want
+    check_legacy(a, [(l, x) for l, x in zip(limits, answers) if not l["dry_run"]])
     if not allowed:
         after = a.header("Retry-After")
         assert (after and int(after)) == retry_after(limits, answers)
@@ -332,6 +344,10 @@ class Replay:
         finals = {}
         self.lost += lost
         for entry in log:
+            if isinstance(entry, WentBack):
+                self.went_back = True
+                self.doubt()
+                continue
             if not isinstance(entry, Decision):
                 self.release(entry)
                 continue
@@ -350,7 +366,8 @@ JUMPS = [1, 40, 999, 1000, 100000, 250000, 999999, S, 3 * S, 7 * S, 60 * S, 3600
 class Batch:
     """Four gateways at once, one client each; then everything that was decided is replayed."""
 
-    def __init__(self, rng, world, gateways, clock, count, kill=None, flush=False):
+    def __init__(self, rng, world, gateways, clock, count, kill=None, flush=False, back=0.0):
+        self.back = back
         self.world, self.clock, self.done, self.lost, self.errors = world, clock, {}, [], []
         self.kill = kill
         self.lock = threading.Lock()
@@ -373,7 +390,7 @@ class Batch:
             with gateway.connect(timeout=60) as c:
                 for _ in range(count):
                     if rng.random() < 0.06:
-                        self.clock.jump(rng.choice(JUMPS))
+                        self.clock.jump(rng.choice(JUMPS) * (-1 if rng.random() < self.back else 1))
                     request = Request(rng, self.world)
                     answer = request.send(c)
                     with self.lock:
@@ -402,13 +419,9 @@ def test_four_gateways_and_a_clock_of_ones_own(gateway, upstream, redis, folder)
                 if what == "reload":
                     world.change(rng)
                     world.reload(gateways)
-                elif what == "back":
-                    clock.jump(-rng.choice(JUMPS[:-1]))
-                    replay.went_back = True
-                if what in ("reload", "back"):
                     replay.doubt()
                 kill = rng.choice(gateways) if what == "kill" else None
-                batch = Batch(rng, world, gateways, clock, 30, kill, what == "flush")
+                batch = Batch(rng, world, gateways, clock, 30, kill, what == "flush", 0.3 if what == "back" else 0.0)
                 replay.run(clock.take_log(), batch.done, batch.lost)
                 if kill:
                     kill.start()

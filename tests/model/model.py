@@ -115,12 +115,15 @@ class SlidingWindow:
         return self.used(l, t) == 0
 
     def settle(self, l, t, rule=None):
-        """Counts of the future are of now; of another precision, at the end of their sub-window."""
+        """Counts of the future are of now; of another precision, at the end of their sub-window. Then what is out is forgotten."""
         new, old = -(-l["window_us"] // l["precision"]), -(-(rule or l)["window_us"] // (rule or l)["precision"])
+        if new == old and all(i <= t // new for i in self.counts):
+            return
         counts, self.counts = self.counts, {}
         for i, n in counts.items():
             i = min(((i + 1) * old - 1) // new, t // new)
-            self.counts[i] = self.counts.get(i, 0) + n
+            if i >= t // new - l["precision"]:
+                self.counts[i] = self.counts.get(i, 0) + n
 
     def take(self, l, t, cost, lease):
         i = t // -(-l["window_us"] // l["precision"])

@@ -75,6 +75,10 @@ class Release:
         self.key, self.lease = key, lease
 
 
+class WentBack:
+    pass
+
+
 class ClockedRedis:
     def __init__(self, path, redis, start_us):
         self.path, self.redis = path, redis
@@ -98,6 +102,8 @@ class ClockedRedis:
     def jump(self, us):
         with self.lock:
             self.jumped_us += us
+            if us < 0:
+                self.log.append(WentBack())
 
     def take_log(self):
         with self.lock:

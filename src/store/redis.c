@@ -62,9 +62,9 @@ struct sg_redis {
     bool clock_known;
     int64_t clock_us;                   /* the store's clock less the loop's */
     seen_t seen;
-    sg_store_err_t down_kind;
+    sg_store_err_t down_kind, told_kind;
     char error[160];
-    int64_t lost_logged_us, refused_logged_us[SG_STORE_ERR_COUNT];
+    int64_t lost_logged_us, told_us, refused_logged_us[SG_STORE_ERR_COUNT];
     bool lost_logged;
     char digest[2 * SG_SHA1_BYTES];
     sg_buf_t wire;
@@ -78,15 +78,19 @@ static void note_error(sg_redis_t *r, const char *text)
     (void)snprintf(r->error, sizeof r->error, "%s", text);
 }
 
+/* Why it does not answer may change: Redis is started again, and the password is wrong. */
 static void log_lost(sg_redis_t *r)
 {
-    int64_t now_us = sg_loop_now_us(r->loop);
-    if (r->lost_logged || (r->lost_logged_us && now_us - r->lost_logged_us < LOG_PAUSE_US))
+    int64_t now_us = sg_loop_now_us(r->loop), last_us = r->lost_logged ? r->told_us : r->lost_logged_us;
+    if ((r->lost_logged && r->down_kind == r->told_kind) || (last_us && now_us - last_us < LOG_PAUSE_US))
         return;
+    sg_log(SG_LOG_WARN, r->lost_logged ? "store still away" : "store away",
+           SG_F_STR("kind", sg_store_err_name(r->down_kind)), SG_F_STR("error", r->error));
+    if (!r->lost_logged)
+        r->lost_logged_us = now_us;
     r->lost_logged = true;
-    r->lost_logged_us = now_us;
-    sg_log(SG_LOG_WARN, "store away", SG_F_STR("kind", sg_store_err_name(r->down_kind)),
-           SG_F_STR("error", r->error));
+    r->told_kind = r->down_kind;
+    r->told_us = now_us;
 }
 
 static void log_back(sg_redis_t *r)

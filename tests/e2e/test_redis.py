@@ -440,6 +440,18 @@ def test_password(gateway, upstream, redis, folder, user):
     assert SECRET not in everything and WRONG not in everything
 
 
+def test_another_reason_to_be_away(gateway, upstream, redis):
+    """Away because nobody listens, then because the password is missing: the log says both."""
+    redis.stop()
+    g = gateway(config(upstream, redis))
+    assert ask(g, 1) == [200]
+    until("the log says why", lambda: [e for e in g.events("store away") if e["kind"] == "connect"])
+    redis.options += ["--requirepass", SECRET]
+    redis.start()
+    until("the log says what else", lambda: [e for e in g.events("store still away") if e["kind"] == "auth"])
+    assert not g.events("store is back")
+
+
 def test_no_password_where_one_is_needed(gateway, upstream, redis):
     redis("CONFIG", "SET", "requirepass", SECRET)
     g = gateway(config(upstream, redis))

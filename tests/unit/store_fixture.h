@@ -356,6 +356,16 @@ static inline void decide_until(fixture_t *f, const char *tag, const sg_limit_t 
 }
 
 /* "slotgate_store_errors_total{kind=\"oom\"} 1" stands in the exposition. */
+/* A decision that a healthy server made: allowed, one unit taken of each limit. */
+static inline sg_answer_t made(const asked_t *q)
+{
+    sg_answer_t a = {.source = SG_FROM_STORE,
+                     .verdict = {.allowed = true, .now_us = sg_clock_wall_us(), .count = q->check.count}};
+    for (size_t i = 0; i < q->check.count; i++)
+        a.verdict.at[i].allowed = true;
+    return a;
+}
+
 static inline bool metrics_say(fixture_t *f, const char *line)
 {
     sg_buf_t b;

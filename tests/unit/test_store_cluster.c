@@ -120,6 +120,48 @@ static void test_exact_on_both_nodes(void **state)
     assert_true(metrics_say(c->f, "slotgate_store_errors_total{kind=\"moved\"} 0"));
 }
 
+static void settle_one(cluster_t *c, const char *tag, const sg_limit_t *l, const sg_answer_t *a, int64_t cost)
+{
+    asked_t q;
+    ask_for(c->f, &q, tag, l);
+    sg_store_settle(c->f->store, &q.check, a, cost);
+}
+
+static int64_t left_of(cluster_t *c, const char *tag, const sg_limit_t *l)
+{
+    asked_t q;
+    ask_for(c->f, &q, tag, l);
+    q.check.cost = 0;
+    sg_answer_t a = decide(c->f, &q);
+    assert_int_equal(a.source, SG_FROM_STORE);
+    return a.verdict.at[0].remaining;
+}
+
+/* Where the decision was; and where nobody knows the slots yet, by way of the wrong node. */
+static void test_settlements(void **state)
+{
+    cluster_t *c = *state;
+    sg_limit_t l = fixed_window(100);
+    sg_answer_t made_here[MANY];
+    char tag[24];
+    connect_store(c);
+    for (int i = 0; i < MANY; i++) {
+        made_here[i] = decide_one(c->f, tag_of(i, tag), &l);
+        assert_int_equal(made_here[i].source, SG_FROM_STORE);
+        settle_one(c, tag, &l, &made_here[i], 7);
+        assert_int_equal(left_of(c, tag, &l), 93);
+    }
+    close_store(c->f);
+    connect_store(c);
+    for (int i = 0; i < MANY; i++)
+        settle_one(c, tag_of(i, tag), &l, &made_here[i], 3);
+    int64_t end_us = sg_clock_mono_us() + PATIENCE_US;
+    for (int i = 0; i < MANY; i++)
+        while (left_of(c, tag_of(i, tag), &l) != 91)
+            assert_true(sg_clock_mono_us() < end_us);
+    assert_true(metrics_say(c->f, "slotgate_cost_settlements_total{outcome=\"lost\"} 0"));
+}
+
 static unsigned owner(unsigned slot)
 {
     return slot < 8192 ? 0 : 1;
@@ -211,6 +253,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_slots, setup, end),
         cmocka_unit_test_setup_teardown(test_exact_on_both_nodes, setup, end),
+        cmocka_unit_test_setup_teardown(test_settlements, setup, end),
         cmocka_unit_test_setup_teardown(test_a_slot_moves, setup, end),
         cmocka_unit_test_setup_teardown(test_a_node_is_gone, setup, end),
         cmocka_unit_test_setup_teardown(test_reload, setup, end),

@@ -135,6 +135,65 @@ static void one_decision(fixture_t *f, fake_t *s, int executions, const char *ki
     fake_stop(s);
 }
 
+/* A settlement goes out when the connection is there, once; `lost` when its reply does not say that it was
+ * done. */
+static void one_settlement(fixture_t *f, fake_t *s, int executions, int lost)
+{
+    sg_limit_t l = bucket(5);
+    asked_t q;
+    fake_start(f, s);
+    open_store(f);
+    ask_for(f, &q, TAG, &l);
+    sg_answer_t a = made(&q);
+    sg_store_settle(f->store, &q.check, &a, 3);
+    memset(&q, 0xee, sizeof q); /* all that is needed has been copied */
+    memset(&l, 0xee, sizeof l);
+    char *line = sg_asprintf("slotgate_cost_settlements_total{outcome=\"lost\"} %d", lost);
+    int64_t give_up_us = sg_clock_mono_us() + PATIENCE_US;
+    while ((atomic_load(&s->executions) < executions || !metrics_say(f, line)) &&
+           sg_clock_mono_us() < give_up_us)
+        turn(f);
+    int64_t end_us = sg_clock_mono_us() + TIMEOUT_US;
+    int seen = atomic_load(&s->connections);
+    while (sg_clock_mono_us() < end_us && atomic_load(&s->connections) < seen + 2)
+        turn(f);
+    assert_int_equal(atomic_load(&s->executions), executions);
+    assert_true(metrics_say(f, line));
+    sg_free(line);
+    close_store(f);
+    fake_stop(s);
+}
+
+static void test_a_settlement_is_done(void **state)
+{
+    fake_t s = {.to_script = "*2\r\n:1700000000000000\r\n:1\r\n"};
+    one_settlement(*state, &s, 1, 0);
+}
+
+static void test_a_settlement_is_not_repeated(void **state)
+{
+    fake_t s = {.close_after = true};
+    one_settlement(*state, &s, 1, 1);
+}
+
+static void test_a_settlement_is_not_answered(void **state)
+{
+    fake_t s = {0};
+    one_settlement(*state, &s, 1, 1);
+}
+
+static void test_a_settlement_is_answered_like_a_decision(void **state)
+{
+    fake_t s = {.to_script = "*7\r\n:1700000000000000\r\n:1\r\n:1\r\n:1\r\n:1\r\n:1\r\n:1\r\n"};
+    one_settlement(*state, &s, 1, 1);
+}
+
+static void test_a_settlement_misses_its_bucket_for_ever(void **state)
+{
+    fake_t s = {.to_script = "*2\r\n:1700000000000000\r\n:2\r\n"};
+    one_settlement(*state, &s, 6, 1);
+}
+
 static void test_closed_after_the_work(void **state)
 {
     fake_t s = {.close_after = true};
@@ -295,6 +354,11 @@ int main(void)
         CASE(test_loading),
         CASE(test_no_pong),
         CASE(test_no_storm),
+        CASE(test_a_settlement_is_done),
+        CASE(test_a_settlement_is_not_repeated),
+        CASE(test_a_settlement_is_not_answered),
+        CASE(test_a_settlement_is_answered_like_a_decision),
+        CASE(test_a_settlement_misses_its_bucket_for_ever),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

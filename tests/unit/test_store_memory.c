@@ -368,6 +368,99 @@ static void shares_scale_rates(void **state)
     sg_memory_free(m);
 }
 
+/* Decides with `reserve` at decided_us and settles for `cost` at now_us. */
+static void decide_and_settle(sg_memory_t *m, const sg_limit_t *l, int64_t share, int64_t reserve,
+                              int64_t cost, int64_t decided_us, int64_t now_us)
+{
+    sg_check_t c = check_for(&l, 1, "tag", reserve);
+    sg_verdict_t v;
+
+    sg_memory_check(m, &c, share, decided_us, &v);
+    assert_true(v.allowed);
+    sg_memory_settle(m, &c, &v, cost, share, now_us);
+}
+
+/* A charge counts in the window of now, a refund in that of the decision. */
+static void settlements_find_their_window(void **state)
+{
+    sg_memory_t *m = sg_memory_new(100);
+    sg_limit_t l = limit("c.l", SG_ALGO_FIXED_WINDOW, 10);
+    int64_t next_us = NOW_US + 60000000;
+
+    (void)state;
+    decide_and_settle(m, &l, WHOLE, 6, 2, NOW_US, NOW_US + 1);
+    assert_int_equal(remaining(m, &l, "tag", NOW_US + 2), 8);
+    decide_and_settle(m, &l, WHOLE, 5, 1, NOW_US + 3, next_us);
+    assert_int_equal(remaining(m, &l, "tag", NOW_US + 4), 8 - 1);
+    assert_int_equal(remaining(m, &l, "tag", next_us), 10);
+    decide_and_settle(m, &l, WHOLE, 3, 20, NOW_US + 5, next_us + 1);
+    assert_int_equal(remaining(m, &l, "tag", NOW_US + 6), 8 - 1 - 3);
+    assert_int_equal(remaining(m, &l, "tag", next_us + 2), 0);
+    assert_int_equal(remaining(m, &l, "tag", next_us + 60000000), 10);
+    sg_memory_free(m);
+}
+
+/* A bucket of 10 that fills in 10 s owes 100: its state lives until that is paid, whatever is swept. */
+static void a_debt_outlives_the_bucket(void **state)
+{
+    sg_memory_t *m = sg_memory_new(100);
+    sg_limit_t l = limit("c.l", SG_ALGO_TOKEN_BUCKET, 10);
+    const sg_limit_t *one = &l;
+    sg_check_t c = check_for(&one, 1, "tag", 1);
+
+    (void)state;
+    decide_and_settle(m, &l, WHOLE, 5, 100, NOW_US, NOW_US);
+    for (int s = 20; s <= 90; s += 10) {
+        assert_false(allowed(m, &c, NOW_US + s * INT64_C(1000000)));
+        sg_memory_sweep(m, NOW_US + s * INT64_C(1000000));
+    }
+    assert_int_equal(sg_memory_entries(m), 1);
+    assert_true(allowed(m, &c, NOW_US + 91000000));
+    assert_false(allowed(m, &c, NOW_US + 91000000));
+    sg_memory_free(m);
+}
+
+static void shares_are_settled_as_shares(void **state)
+{
+    sg_memory_t *m = sg_memory_new(100);
+    sg_limit_t l = limit("c.l", SG_ALGO_SLIDING_LOG, 20);
+    const sg_limit_t *one = &l;
+    sg_check_t c = check_for(&one, 1, "tag", 8);
+    sg_verdict_t v;
+
+    (void)state;
+    decide_and_settle(m, &l, 500000, 8, 2, NOW_US, NOW_US);
+    sg_memory_check(m, &c, 500000, NOW_US + 1, &v);
+    assert_true(v.allowed);
+    assert_int_equal(v.at[0].remaining, 0);
+    sg_memory_free(m);
+}
+
+/* What took nothing gets nothing: a denied request, and a dry run that said no beside one that said yes. */
+static void what_took_nothing_is_not_settled(void **state)
+{
+    sg_memory_t *m = sg_memory_new(100);
+    sg_limit_t l = limit("c.l", SG_ALGO_FIXED_WINDOW, 10), dry = limit("c.dry", SG_ALGO_FIXED_WINDOW, 4);
+    const sg_limit_t *both[] = {&l, &dry};
+    sg_check_t c = check_for(both, 2, "tag", 4);
+    sg_verdict_t v;
+
+    (void)state;
+    dry.dry_run = true;
+    assert_true(allowed(m, &c, NOW_US));
+    sg_memory_check(m, &c, WHOLE, NOW_US, &v);
+    assert_true(v.allowed && !v.at[1].allowed);
+    sg_memory_settle(m, &c, &v, 1, WHOLE, NOW_US);
+    assert_int_equal(remaining(m, &l, "tag", NOW_US), 5);
+    assert_int_equal(remaining(m, &dry, "tag", NOW_US), 0);
+    c.cost = 6;
+    sg_memory_check(m, &c, WHOLE, NOW_US, &v);
+    assert_false(v.allowed);
+    sg_memory_settle(m, &c, &v, 0, WHOLE, NOW_US);
+    assert_int_equal(remaining(m, &l, "tag", NOW_US), 5);
+    sg_memory_free(m);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -383,6 +476,10 @@ int main(void)
         cmocka_unit_test(all_share_one_counter),
         cmocka_unit_test(shares_scale_limits),
         cmocka_unit_test(shares_scale_rates),
+        cmocka_unit_test(settlements_find_their_window),
+        cmocka_unit_test(a_debt_outlives_the_bucket),
+        cmocka_unit_test(shares_are_settled_as_shares),
+        cmocka_unit_test(what_took_nothing_is_not_settled),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

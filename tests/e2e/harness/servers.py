@@ -4,6 +4,7 @@ import os
 import shutil
 import signal
 import subprocess
+import threading
 
 from .redis import free_port
 from .wait import until
@@ -71,17 +72,28 @@ def program(name):
 
 
 class Server:
-    """Entries are read again at each call, one JSON object a line."""
+    """Its log has one JSON object a line, and is read on from where it was left."""
     encoding = "latin-1"
 
     def __init__(self, folder):
-        self.folder, self.process = folder, None
+        self.folder, self.process, self.log = folder, None, None
+        self.offset, self.seen, self.lock = 0, [], threading.Lock()
 
-    def lines(self):
+    def new_lines(self):
         if not os.path.exists(self.log):
             return []
-        with open(self.log, encoding=self.encoding) as f:
-            return [json.loads(line) for line in f if line.endswith("\n")]
+        with open(self.log, "rb") as f:
+            f.seek(self.offset)
+            whole = f.read()
+        whole = whole[:whole.rfind(b"\n") + 1]
+        self.offset += len(whole)
+        return [json.loads(line) for line in whole.decode(self.encoding).split("\n")[:-1]]
+
+    def requests(self):
+        """(method, target, fields, body) as it was read; None for a request that was refused."""
+        with self.lock:
+            self.seen += [self.read(entry) for entry in self.new_lines()]
+            return list(self.seen)
 
     def stop(self):
         if self.process:
@@ -105,20 +117,16 @@ class Nginx(Server):
               os.path.getsize(os.path.join(self.folder, "nginx.pid")))
         return self
 
-    def requests(self):
-        """(method, target, fields, body) as it was read; None for a request that was refused."""
-        found = []
-        for entry in self.lines():
-            if entry["status"] != 200:
-                found.append(None if entry["status"] in (400, 405, 501) else entry)
-                continue
-            lines = entry["head"].split("\r\n")
-            fields = [tuple(part.strip(" \t") for part in line.split(":", 1)) for line in lines if ":" in line.split(" ")[0]]
-            assert entry["length"] == str(len(entry["body"])) or (entry["length"], entry["body"]) == ("", ""), entry
-            for name, key in (("transfer-encoding", "coding"), ("host", "host"), ("x-smuggled", "smuggled")):
-                assert ", ".join(v for k, v in fields if k.lower() == name) == entry[key], entry
-            found.append((entry["method"], entry["target"], fields, entry["body"]))
-        return found
+    @staticmethod
+    def read(entry):
+        if entry["status"] != 200:
+            return None if entry["status"] in (400, 405, 501) else entry
+        lines = entry["head"].split("\r\n")
+        fields = [tuple(part.strip(" \t") for part in line.split(":", 1)) for line in lines if ":" in line.split(" ")[0]]
+        assert entry["length"] == str(len(entry["body"])) or (entry["length"], entry["body"]) == ("", ""), entry
+        for name, key in (("transfer-encoding", "coding"), ("host", "host"), ("x-smuggled", "smuggled")):
+            assert ", ".join(v for k, v in fields if k.lower() == name) == entry[key], entry
+        return entry["method"], entry["target"], fields, entry["body"]
 
 
 class Node(Server):
@@ -130,16 +138,12 @@ class Node(Server):
         with open(script, "w", encoding="ascii") as f:
             f.write(NODE)
         self.process = subprocess.Popen([program("node"), script, self.log], stdin=subprocess.DEVNULL)
-        until("Node.js listens", self.lines)
-        self.port = self.lines()[0]["port"]
+        self.port = until("Node.js listens", self.new_lines)[0]["port"]
         return self
 
-    def requests(self):
-        found = []
-        for entry in self.lines()[1:]:
-            if "refused" in entry:
-                found.append(None)
-                continue
-            raw = entry["fields"]
-            found.append((entry["method"], entry["target"], list(zip(raw[::2], raw[1::2])), entry["body"]))
-        return found
+    @staticmethod
+    def read(entry):
+        if "refused" in entry:
+            return None
+        raw = entry["fields"]
+        return entry["method"], entry["target"], list(zip(raw[::2], raw[1::2])), entry["body"]

@@ -21,7 +21,7 @@ from harness.redis import Redis                     # noqa: E402
 from harness.redis_proxy import RedisProxy          # noqa: E402
 from harness.wait import until                      # noqa: E402
 
-REQUESTS, FIRST, TIMEOUT_MS, PAUSE_S = 600, 10, 100, 0.003
+REQUESTS, FIRST, TIMEOUT_MS, PAUSE_S = 400, 10, 100, 0.003
 
 
 class Slow(ladder.Stopped):

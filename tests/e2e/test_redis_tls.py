@@ -1,4 +1,6 @@
 """rediss://: only a server whose certificate is right is asked. Where the program is built without it, nothing goes out in clear."""
+import base64
+import hashlib
 import json
 import os
 import socket
@@ -48,15 +50,15 @@ def last_error(g):
     return json.loads(g.admin("/status")[2])["store"]["last_error"] or ""
 
 
-def secure_redis(folder, host="localhost", authority=None):
+def secure_redis(folder, host="localhost", authority=None, name="redis", port=None, options=()):
     """A Redis that speaks TLS on .tls_port, and the authority that signed its certificate."""
     authority = authority or Authority(folder)
-    crt, key = authority.issue("redis", host)
-    port = free_port()
-    r = Redis(folder, options=["--tls-port", str(port), "--tls-cert-file", crt, "--tls-key-file", key,
-                               "--tls-ca-cert-file", authority.certificate, "--tls-auth-clients", "no"]).start()
-    r.tls_port = port
-    return r, authority
+    r = Redis(folder, name=name)
+    r.certificate, r.key = authority.issue(name, host)
+    r.tls_port, r.port = free_port(), r.port if port is None else port
+    r.options = ["--tls-port", str(r.tls_port), "--tls-cert-file", r.certificate, "--tls-key-file", r.key,
+                 "--tls-ca-cert-file", authority.certificate, "--tls-auth-clients", "no"] + list(options)
+    return r.start(), authority
 
 
 def trusting(authority):
@@ -118,6 +120,44 @@ if BUILT:
             assert run(folder, text, "usage", "acme", env=env).returncode == 0
             assert run(folder, text, "doctor").returncode == 1      # not a certificate that this machine trusts
         finally:
+            redis.stop()
+
+    def test_a_cluster(gateway, folder):
+        """Nodes that are named, and nodes that are heard of."""
+        authority = Authority(folder)
+        options = ["--cluster-enabled", "yes", "--tls-cluster", "yes"]
+        nodes = [secure_redis(folder, authority=authority, name="n%d" % i, port="0", options=options + [
+            "--cluster-config-file", "n%d.conf" % i, "--cluster-port", str(free_port())])[0] for i in range(2)]
+        try:
+            nodes[0]("CLUSTER", "ADDSLOTSRANGE", 0, 8191)
+            nodes[1]("CLUSTER", "ADDSLOTSRANGE", 8192, 16383)
+            nodes[0]("CLUSTER", "MEET", "127.0.0.1", nodes[1].tls_port, nodes[1].options[-1])
+            until("the cluster is formed", lambda: all("cluster_state:ok" in n("CLUSTER", "INFO") for n in nodes))
+            slot = nodes[0]("CLUSTER", "KEYSLOT", base64.urlsafe_b64encode(hashlib.sha256(b"tenant:acme").digest()).decode()[:22])
+            there, seed = (nodes[0], nodes[1]) if slot < 8192 else (nodes[1], nodes[0])
+            g = gateway(config("rediss://unused", 'mode: cluster, nodes: ["127.0.0.1:%d"]' % seed.tls_port), env=trusting(authority))
+            until("the node that has the slot decides", lambda: decides_in_redis(g))
+            assert len(there.keys()) == 1 and seed.keys() == []
+        finally:
+            for n in nodes:
+                n.stop()
+
+    def test_sentinels(gateway, folder):
+        redis, authority = secure_redis(folder)
+        conf, port = os.path.join(folder, "sentinel.conf"), free_port()
+        with open(conf, "w", encoding="ascii") as f:
+            f.write("port 0\ntls-port %d\nbind 127.0.0.1\ndir %s\ntls-cert-file %s\ntls-key-file %s\ntls-ca-cert-file %s\n"
+                    "tls-auth-clients no\ntls-replication yes\nsentinel monitor mymaster 127.0.0.1 %d 1\n" %
+                    (port, folder, redis.certificate, redis.key, authority.certificate, redis.tls_port))
+        sentinel = subprocess.Popen(["redis-server", conf, "--sentinel"], stdout=subprocess.DEVNULL)
+        try:
+            g = gateway(config("rediss://unused", 'mode: sentinel, master: mymaster, nodes: ["localhost:%d"]' % port),
+                        env=trusting(authority))
+            until("the master decides", lambda: decides_in_redis(g))
+            assert len(redis.keys()) == 1
+        finally:
+            sentinel.kill()
+            sentinel.wait()
             redis.stop()
 
     def test_unknown_authority(gateway, folder):

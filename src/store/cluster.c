@@ -6,7 +6,8 @@
 #define UNKNOWN 0xff
 
 typedef struct {
-    sg_cluster_t *cluster;
+    sg_cluster_t *cluster;      /* NULL: it is gone, and this node is about to be */
+    sg_link_t gone;             /* on sg_cluster_t.gone when it is no longer one of the nodes */
     sg_redis_t *redis;
     char *host;
     unsigned port;
@@ -18,8 +19,10 @@ struct sg_cluster {
     sg_config_t *config;
     sg_metrics_block_t *metrics;
     sg_redis_hooks_t hooks;
-    node_t *nodes[SG_CLUSTER_NODES_MAX];
-    size_t count, ended;
+    node_t *nodes[SG_CLUSTER_NODES_MAX];        /* NULL: a place that is free again */
+    size_t count, seeds;        /* places in use; the first ones are the config's */
+    size_t left;                /* nodes that have not ended, those of `gone` included */
+    sg_link_t gone;
     bool retired;
     uint8_t at[SG_CLUSTER_SLOTS];       /* index of the node, or UNKNOWN */
 };
@@ -52,6 +55,8 @@ void sg_cluster_status(const sg_cluster_t *c, sg_store_status_t *out)
     bool some = false, all = true;
     out->breaker_open = false;
     for (size_t i = 0; i < c->count; i++) {
+        if (!c->nodes[i])
+            continue;
         sg_store_status_t s = node_status(c->nodes[i]);
         some |= s.up;
         if (c->nodes[i]->slots) {
@@ -101,10 +106,14 @@ static void on_ended(void *arg);
 /* UNKNOWN when there are too many. */
 static uint8_t find_node(sg_cluster_t *c, sg_str_t host, unsigned port)
 {
-    for (size_t i = 0; i < c->count; i++)
-        if (c->nodes[i]->port == port && sg_str_eq(sg_str(c->nodes[i]->host), host))
+    size_t place = c->count;
+    for (size_t i = 0; i < c->count; i++) {
+        if (!c->nodes[i])
+            place = i;
+        else if (c->nodes[i]->port == port && sg_str_eq(sg_str(c->nodes[i]->host), host))
             return (uint8_t)i;
-    if (c->count == SG_CLUSTER_NODES_MAX)
+    }
+    if (place == SG_CLUSTER_NODES_MAX)
         return UNKNOWN;
     node_t *n = SG_NEW(node_t);
     const sg_redis_hooks_t hooks = {on_failed, on_answered, on_moved, on_changed, on_ended, n};
@@ -112,8 +121,10 @@ static uint8_t find_node(sg_cluster_t *c, sg_str_t host, unsigned port)
     n->host = sg_strndup(host);
     n->port = port;
     n->redis = sg_redis_new_node(c->loop, c->config, n->host, port, c->metrics, &hooks);
-    c->nodes[c->count] = n;
-    return (uint8_t)c->count++;
+    c->nodes[place] = n;
+    c->left++;
+    c->count += place == c->count;
+    return (uint8_t)place;
 }
 
 static void forget_all(sg_cluster_t *c, uint8_t index)
@@ -124,6 +135,17 @@ static void forget_all(sg_cluster_t *c, uint8_t index)
     c->nodes[index]->slots = 0;
 }
 
+/* Servers come and go with new addresses; one that is lost would be dialled for ever. The config's stay. */
+static void drop_node(sg_cluster_t *c, uint8_t index)
+{
+    node_t *n = c->nodes[index];
+    if (index < c->seeds)
+        return;
+    c->nodes[index] = NULL;
+    sg_list_push_back(&c->gone, &n->gone);
+    sg_redis_retire(n->redis);
+}
+
 /* A node that is down and has lost one slot has lost all of them: another one was promoted. Without that
  * it would count as missing until each caller that it knew has come again. */
 static void learn(sg_cluster_t *c, unsigned slot, uint8_t index)
@@ -131,10 +153,12 @@ static void learn(sg_cluster_t *c, unsigned slot, uint8_t index)
     uint8_t old = c->at[slot];
     if (old == index)
         return;
-    if (old != UNKNOWN && !sg_redis_is_up(c->nodes[old]->redis))
+    if (old != UNKNOWN && !sg_redis_is_up(c->nodes[old]->redis)) {
         forget_all(c, old);
-    else if (old != UNKNOWN)
+        drop_node(c, old);
+    } else if (old != UNKNOWN) {
         c->nodes[old]->slots--;
+    }
     c->at[slot] = index;
     c->nodes[index]->slots++;
     show(c);
@@ -174,7 +198,7 @@ static sg_redis_t *pick(const sg_cluster_t *c, const char *tag)
     if (index != UNKNOWN && sg_redis_is_up(c->nodes[index]->redis))
         return c->nodes[index]->redis;
     for (size_t i = 0; i < c->count; i++)
-        if (sg_redis_is_up(c->nodes[i]->redis))
+        if (c->nodes[i] && sg_redis_is_up(c->nodes[i]->redis))
             return c->nodes[i]->redis;
     return c->nodes[index != UNKNOWN ? index : 0]->redis;
 }
@@ -207,6 +231,7 @@ sg_cluster_t *sg_cluster_new(sg_loop_t *loop, sg_config_t *config, sg_metrics_bl
     c->config = sg_config_ref(config);
     c->metrics = metrics;
     c->hooks = *hooks;
+    sg_list_init(&c->gone);
     memset(c->at, UNKNOWN, sizeof c->at);
     for (size_t i = 0; i < config->store.node_count; i++) {
         sg_str_t host;
@@ -216,6 +241,7 @@ sg_cluster_t *sg_cluster_new(sg_loop_t *loop, sg_config_t *config, sg_metrics_bl
     }
     if (c->count == 0)
         (void)find_node(c, SG_STR("127.0.0.1"), 6379);
+    c->seeds = c->count;
     show(c);
     return c;
 }
@@ -227,27 +253,37 @@ bool sg_cluster_reload(sg_cluster_t *c, sg_config_t *config)
     if (!sg_place_same_nodes(&old->store, &config->store))
         return false;
     for (size_t i = 0; i < c->count; i++)
-        if (!sg_redis_reload(c->nodes[i]->redis, config))
+        if (c->nodes[i] && !sg_redis_reload(c->nodes[i]->redis, config))
             return false;
     c->config = sg_config_ref(config);
     sg_config_unref(old);
     return true;
 }
 
+static void free_node(node_t *n)
+{
+    sg_free(n->host);
+    sg_free(n);
+}
+
 static void free_rest(sg_cluster_t *c)
 {
-    for (size_t i = 0; i < c->count; i++) {
-        sg_free(c->nodes[i]->host);
-        sg_free(c->nodes[i]);
-    }
+    for (size_t i = 0; i < c->count; i++)
+        if (c->nodes[i])
+            free_node(c->nodes[i]);
     sg_config_unref(c->config);
     sg_free(c);
 }
 
 static void on_ended(void *arg)
 {
-    sg_cluster_t *c = ((node_t *)arg)->cluster;
-    if (++c->ended == c->count)
+    node_t *n = arg;
+    sg_cluster_t *c = n->cluster;
+    if (!c || sg_list_linked(&n->gone)) {
+        sg_list_remove(&n->gone);
+        free_node(n);
+    }
+    if (c && --c->left == 0)
         free_rest(c);
 }
 
@@ -255,12 +291,17 @@ void sg_cluster_retire(sg_cluster_t *c)
 {
     c->retired = true;
     for (size_t i = 0; i < c->count; i++)
-        sg_redis_retire(c->nodes[i]->redis);
+        if (c->nodes[i])
+            sg_redis_retire(c->nodes[i]->redis);
 }
 
 void sg_cluster_free(sg_cluster_t *c)
 {
+    sg_link_t *l;
     for (size_t i = 0; i < c->count; i++)
-        sg_redis_free(c->nodes[i]->redis);
+        if (c->nodes[i])
+            sg_redis_free(c->nodes[i]->redis);
+    while ((l = sg_list_pop(&c->gone)))         /* they end by themselves, in this turn */
+        SG_OWNER(l, node_t, gone)->cluster = NULL;
     free_rest(c);
 }

@@ -4,7 +4,8 @@
  * All keys of a request lie in one slot, so one node decides it. The map is learned from MOVED, one
  * slot at a time: a slot that is not known is asked for at any node that is up. ASK is followed for
  * the one decision. A node that is down is not asked while another one is up; after a failover that
- * one names the new master, and with the first slot that it names all of the old one are forgotten. */
+ * one names the new master, and with the first slot that it names all of the old one are forgotten,
+ * and itself, when it is none of the config's. */
 #ifndef SG_STORE_CLUSTER_H
 #define SG_STORE_CLUSTER_H
 

@@ -205,3 +205,4 @@ def test_a_master_dies_under_load(gateway, cluster):
     victim.start()                              # as a replica of the new master
     until("it follows", lambda: not cluster.is_master(victim))
     warm(g)
+    assert "name=slotgate" not in victim("CLIENT", "LIST")     # a node that is lost is not dialled for ever

@@ -274,6 +274,9 @@ static void load_route(sg_load_t *ld, const sg_node_t *n)
     if (raw.cost)
         load_cost(ld, raw.cost, route);
     load_destination(ld, n, &raw, route);
+    if (route->cost_header.n && raw.respond)
+        sg_load_error(ld, &raw.cost->place,
+                      "response_header is a field of an upstream's answer, but the route answers by itself");
     load_rewrite(ld, &raw, route);
     if (raw.request_headers)
         sg_load_edit(ld, raw.request_headers, &route->request_fields);

@@ -306,6 +306,8 @@ static void test_routes(void **state)
         {OK_ROUTE("    cost: {reserve: 1, from: request_kib}\n"), 5, 30, "response_kib"},
         {OK_ROUTE("    cost: {reserve: 1, from: {}}\n"), 5, 30, "response_header is missing"},
         {OK_ROUTE("    cost: {reserve: 1, from: {response_header: ''}}\n"), 5, 48, "a header name"},
+        {OK_ROUTE("    cost: {reserve: 0, from: response_kib}\n"), 5, 21, "an integer from 1 to"},
+        {OK_ROUTE("    cost: {reserve: 1, from: {response_header: X-Cost}}\n"), 5, 11, "answers by itself"},
         {OK_ROUTE("    rewrite: {}\n"), 5, 14, "neither path nor strip_prefix"},
         {OK_ROUTE("    rewrite: {path: x}\n"), 5, 21, "begins with /"},
         {OK_ROUTE("    rewrite: {path: '/x/:id'}\n"), 5, 14, "no parameter \":id\""},

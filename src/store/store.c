@@ -85,6 +85,7 @@ void sg_store_release(sg_store_t *s, const sg_check_t *check, sg_source_t source
         sg_memory_release(s->memory, check, sg_clock_wall_us());
 }
 
+/* What was reserved before such a reload is settled in the new store, as far as units are counted there. */
 void sg_store_settle(sg_store_t *s, const sg_check_t *check, const sg_answer_t *answer, int64_t cost)
 {
     if (answer->source == SG_FROM_STORE && s->cluster)

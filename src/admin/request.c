@@ -5,13 +5,13 @@
 #include "http/target.h"
 
 #define REQUEST_MAGIC 0x53676172u
-#define URI_MAX 4096u
-#define BODY_MAX 65536u                 /* of POST; nothing in it is used */
+#define URI_MAX       4096u
+#define BODY_MAX      65536u /* of POST; nothing in it is used */
 
 typedef struct {
-    const char *path;                   /* may hold {name} as one segment */
+    const char *path; /* may hold {name} as one segment */
     unsigned methods;
-    bool open;                          /* also without the token */
+    bool open; /* also without the token */
     void (*handle)(sg_admin_request_t *r);
 } endpoint_t;
 
@@ -132,8 +132,21 @@ static bool has_token(const sg_admin_request_t *r)
     return sg_ct_equal(digest, r->admin->token_digest, sizeof digest);
 }
 
+/* An address or "localhost", with or without a port: what no page of somebody else's can have for a name. */
+static bool is_local_name(sg_str_t host)
+{
+    sg_addr_t addr;
+    if (host.n && host.p[0] == '[')
+        return true;
+    const char *colon = host.n ? memchr(host.p, ':', host.n) : NULL;
+    if (colon)
+        host.n = (size_t)(colon - host.p);
+    return sg_str_ieq(host, SG_STR("localhost")) || sg_addr_parse(host, &addr) == SG_OK;
+}
+
 /* A web page that somebody looks at on this machine may make the browser send a POST to loopback. Browsers
- * say where it comes from; tools say nothing. */
+ * say where it comes from; tools say nothing. Without a token a page's own name counts for nothing: its owner
+ * may let that name point here (DNS rebinding). */
 static bool is_cross_site(const sg_admin_request_t *r)
 {
     sg_str_t origin = header(r, MHD_HTTP_HEADER_ORIGIN), host = header(r, MHD_HTTP_HEADER_HOST);
@@ -141,9 +154,9 @@ static bool is_cross_site(const sg_admin_request_t *r)
         return false;
     const char *slashes = memmem(origin.p, origin.n, "://", 3);
     if (!slashes)
-        return true;                    /* "null" */
+        return true; /* "null" */
     sg_str_t authority = sg_str_n(slashes + 3, (size_t)(origin.p + origin.n - slashes) - 3);
-    return !sg_str_ieq(authority, host);
+    return !sg_str_ieq(authority, host) || (!r->admin->has_token && !is_local_name(host));
 }
 
 /* --- the answer ---------------------------------------------------------------------------------------- */
@@ -219,7 +232,7 @@ void sg_admin_done(sg_admin_request_t *r)
         return;
     r->waiting = false;
     sg_list_remove(&r->link);
-    r->listener->dirty = true;          /* a resumed connection moves only when the daemon runs */
+    r->listener->dirty = true; /* a resumed connection moves only when the daemon runs */
     MHD_resume_connection(r->connection);
 }
 

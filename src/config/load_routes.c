@@ -3,7 +3,7 @@
 #include "config/load.h"
 
 static const char methods_expected[] =
-    "GET, HEAD, POST, PUT, DELETE, PATCH, OPTIONS, TRACE or CONNECT, in capitals";
+    "GET, HEAD, POST, PUT, DELETE, PATCH or OPTIONS, in capitals";
 
 static void load_methods(sg_load_t *ld, const sg_node_t *n, sg_route_t *route)
 {
@@ -20,7 +20,7 @@ static void load_methods(sg_load_t *ld, const sg_node_t *n, sg_route_t *route)
         if (!sg_load_text(ld, item, methods_expected, &text))
             continue;
         m = sg_method_parse(text);
-        if (m == SG_METHOD_OTHER)
+        if (m == SG_METHOD_OTHER || m == SG_METHOD_TRACE || m == SG_METHOD_CONNECT) /* never served */
             sg_load_bad_value(ld, item, methods_expected);
         else
             route->methods |= 1u << m;

@@ -10,7 +10,8 @@ import time
 import pytest
 
 from harness.gateway import PROGRAM, digest
-from harness.redis import Client, Redis, free_port
+from harness.redis import Client, Redis
+from harness.sockets import free_port
 from harness.wait import until
 
 CONFIG = """

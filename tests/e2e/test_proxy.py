@@ -1,7 +1,6 @@
 """Forwarding end to end: which route, which upstream, which fields, and how often."""
 import os
 import re
-import socket
 import ssl
 import subprocess
 import threading
@@ -9,6 +8,7 @@ import threading
 import pytest
 
 from harness.gateway import digest
+from harness.sockets import free_port
 from harness.upstream import Upstream, script
 from harness.wait import until
 
@@ -34,12 +34,6 @@ def up(*urls, name="up", more="", weights=None):
 
 def config(upstreams, routes=ALL, server=""):
     return CONFIG.format(upstreams=upstreams, routes=routes, server=", " + server if server else "", acme=digest("k-acme"))
-
-
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
 
 
 # --- routes ---------------------------------------------------------------------------------------------------------

@@ -5,7 +5,6 @@ import os
 import pathlib
 import re
 import signal
-import socket
 import subprocess
 import time
 import urllib.error
@@ -13,15 +12,11 @@ import urllib.request
 
 import pytest
 
+from harness.sockets import free_port
+
 ROOT = pathlib.Path(os.environ.get("SG_SRCDIR", pathlib.Path(__file__).resolve().parents[2]))
 SLOTGATE = os.environ.get("SLOTGATE", str(ROOT / "_build" / "slotgate"))
 DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-
-
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
 
 
 def poll(what, check, seconds=15):

@@ -11,7 +11,8 @@ import threading
 import pytest
 
 from harness.gateway import digest
-from harness.redis import Client, Redis, ReplyError, free_port
+from harness.redis import Client, Redis, ReplyError
+from harness.sockets import free_port
 from harness.wait import until
 
 KEY = {"X-API-Key": "k-acme"}

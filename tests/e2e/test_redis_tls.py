@@ -9,7 +9,8 @@ import threading
 
 from harness.certificates import Authority
 from harness.gateway import PROGRAM, digest
-from harness.redis import Redis, free_port
+from harness.redis import Redis
+from harness.sockets import free_port
 from harness.wait import until
 
 KEY = {"X-API-Key": "k-acme"}

@@ -6,7 +6,8 @@ import subprocess
 import pytest
 
 from harness.gateway import PROGRAM, digest
-from harness.redis import Redis, free_port
+from harness.redis import Redis
+from harness.sockets import free_port
 from harness.wait import until
 
 CONFIG = """

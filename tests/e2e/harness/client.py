@@ -2,6 +2,8 @@
 import re
 import socket
 
+from .sockets import reset_at_close
+
 STATUS = re.compile(rb"HTTP/1\.([01]) ([1-9][0-9]{2}) ([\t\x20-\x7e\x80-\xff]*)\Z")
 FIELD = re.compile(rb"([!#$%&'*+\-.^_`|~0-9A-Za-z]+):[ \t]*((?:[\x21-\x7e\x80-\xff](?:[ \t\x21-\x7e\x80-\xff]*[\x21-\x7e\x80-\xff])?)?)[ \t]*\Z")
 
@@ -55,7 +57,7 @@ class Connection:
 
     def abort(self):
         """End with a reset."""
-        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+        reset_at_close(self.socket)
         self.socket.close()
 
     def send(self, data):

@@ -9,10 +9,10 @@ import threading
 import time
 
 from .client import Connection, Malformed
+from .sockets import reset_at_close
 from .upstream import Request, Upstream
 
 HANDSHAKE = "Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Key: AAECAwQFBgcICQoLDA0ODw==\r\nSec-WebSocket-Version: 13\r\n"
-RESET = b"\1\0\0\0\0\0\0\0"
 
 
 def cut(sock, mode):
@@ -22,7 +22,7 @@ def cut(sock, mode):
             sock.shutdown(socket.SHUT_WR)
             return
         if mode == "reset":
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
+            reset_at_close(sock)
         else:
             sock.shutdown(socket.SHUT_RDWR)
     except OSError:
@@ -172,7 +172,7 @@ class Pair:
         with self.lock:
             self.dead = True
             if mode == "reset":     # the thread that waits for it keeps it open until the other one ends
-                self.near.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
+                reset_at_close(self.near)
                 cut(self.far, "half")
             else:
                 cut(self.near, mode)

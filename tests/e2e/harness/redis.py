@@ -4,6 +4,7 @@ import signal
 import socket
 import subprocess
 
+from .sockets import free_port
 from .wait import until
 
 
@@ -44,12 +45,6 @@ class Client:
     def close(self):
         self.file.close()
         self.socket.close()
-
-
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
 
 
 class Redis:

@@ -1,7 +1,8 @@
 """A Redis Cluster of three masters and three replicas, made by redis-cli."""
 import subprocess
 
-from .redis import Redis, ReplyError, free_port
+from .redis import Redis, ReplyError
+from .sockets import free_port
 from .wait import until
 
 

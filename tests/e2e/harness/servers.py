@@ -6,7 +6,7 @@ import signal
 import subprocess
 import threading
 
-from .redis import free_port
+from .sockets import free_port
 from .wait import until
 
 NGINX = """

@@ -6,6 +6,8 @@ import json
 import socket
 import threading
 
+from .sockets import reset_at_close
+
 
 class Request:
     def __init__(self, method, target, version, headers, body, raw_head, connection):
@@ -59,7 +61,7 @@ class Peer:
         self.send(("\r\n".join(lines) + "\r\n\r\n").encode("latin-1") + body)
 
     def reset(self):
-        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+        reset_at_close(self.socket)
         self.close()
 
     def close(self):

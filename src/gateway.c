@@ -60,14 +60,17 @@ static char *first_error(const sg_diags_t *d)
 {
     for (size_t i = 0; i < d->count; i++)
         if (d->at[i].level == SG_DIAG_ERROR)
-            return sg_asprintf("%s:%u:%u: %s", d->at[i].file, d->at[i].line, d->at[i].column, d->at[i].text);
+            return sg_diag_line(&d->at[i]);
     return sg_strdup("the config cannot be loaded");
 }
 
 static void add_findings(const sg_diags_t *d, sg_buf_t *text)
 {
-    for (size_t i = 0; text && i < d->count; i++)
-        sg_buf_printf(text, "%s:%u:%u: %s\n", d->at[i].file, d->at[i].line, d->at[i].column, d->at[i].text);
+    for (size_t i = 0; text && i < d->count; i++) {
+        char *line = sg_diag_line(&d->at[i]);
+        sg_buf_printf(text, "%s\n", line);
+        sg_free(line);
+    }
 }
 
 static void tell_config(gateway_t *g)

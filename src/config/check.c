@@ -1,5 +1,6 @@
 /* check.c - what only shows when everything is loaded: warnings about things that can hardly be meant. */
 #include <inttypes.h>
+#include <netinet/in.h>
 
 #include "config/load.h"
 
@@ -86,9 +87,57 @@ static void check_cluster(sg_load_t *ld)
     }
 }
 
+static bool is_any_address(const sg_endpoint_t *e)
+{
+    if (e->sa.ss_family == AF_INET)
+        return ((const struct sockaddr_in *)&e->sa)->sin_addr.s_addr == htonl(INADDR_ANY);
+    return IN6_IS_ADDR_UNSPECIFIED(&((const struct sockaddr_in6 *)&e->sa)->sin6_addr);
+}
+
+static bool is_same_address(const sg_endpoint_t *a, const sg_endpoint_t *b)
+{
+    return a->len == b->len && memcmp(&a->sa, &b->sa, a->len) == 0;
+}
+
+/* Can only one of the two be listened on? IPv6 listeners leave IPv4 alone; with port 0 the kernel chooses. */
+static bool clash(const sg_endpoint_t *a, const sg_endpoint_t *b)
+{
+    if (a->sa.ss_family != b->sa.ss_family)
+        return false;
+    if (a->is_unix)
+        return is_same_address(a, b);
+    in_port_t port = ((const struct sockaddr_in *)&a->sa)->sin_port; /* at the same place in sockaddr_in6 */
+    return port != 0 && port == ((const struct sockaddr_in *)&b->sa)->sin_port &&
+           (is_any_address(a) || is_any_address(b) || is_same_address(a, b));
+}
+
+static const sg_endpoint_t *listener_at(const sg_config_t *c, size_t i)
+{
+    size_t served = c->server.listen.count;
+    if (i < served)
+        return &c->server.listen.at[i];
+    return i - served < c->admin.listen.count ? &c->admin.listen.at[i - served] : NULL;
+}
+
+/* A warning only: sockets of systemd take the place of server.listen. */
+static void check_listeners(sg_load_t *ld, const sg_place_t *whole)
+{
+    const sg_endpoint_t *a, *b;
+    for (size_t i = 0; (a = listener_at(ld->c, i)); i++) {
+        for (size_t j = i + 1; (b = listener_at(ld->c, j)); j++) {
+            if (clash(a, b))
+                sg_load_warn(ld, whole,
+                             "%s and %s (server.listen, admin.listen) cannot both be listened on: a start "
+                             "fails, unless systemd hands over the sockets of the server",
+                             a->text, b->text);
+        }
+    }
+}
+
 void sg_check_all(sg_load_t *ld)
 {
     sg_place_t whole = {ld->c->source, 0, 0};
+    check_listeners(ld, &whole);
     check_cluster(ld);
     check_classes(ld);
     for (size_t i = 0; i < ld->c->class_count; i++)

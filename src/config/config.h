@@ -159,6 +159,8 @@ typedef struct {
 
 /* An error in what the file names, found by another room: a certificate that cannot be used. */
 void sg_diags_add_error(sg_diags_t *d, const char *file, const char *text);
+/* "file:line:column: what is wrong, ...", or "file: ..." for the file as a whole; to be freed. */
+char *sg_diag_line(const sg_diag_t *d);
 void sg_diags_deinit(sg_diags_t *d);
 /* "file:line:column: error: text" lines. */
 void sg_diags_print(const sg_diags_t *d, FILE *out);

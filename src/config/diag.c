@@ -109,6 +109,13 @@ void sg_diags_deinit(sg_diags_t *d)
     *d = (sg_diags_t){0};
 }
 
+char *sg_diag_line(const sg_diag_t *d)
+{
+    if (!d->line)
+        return sg_asprintf("%s: %s", d->file, d->text);
+    return sg_asprintf("%s:%u:%u: %s", d->file, d->line, d->column, d->text);
+}
+
 void sg_diags_print(const sg_diags_t *d, FILE *out)
 {
     for (size_t i = 0; i < d->count; i++) {

@@ -56,6 +56,14 @@ bool sg_load_is(sg_load_t *ld, const sg_node_t *n, sg_node_kind_t kind, const ch
     return false;
 }
 
+static void remember_written(sg_load_t *ld, sg_str_t text, sg_str_t written, bool vars)
+{
+    sg_written_t *w = SG_ARENA_NEW(ld->arena, sg_written_t);
+    *w = (sg_written_t){ld->c->own->written, sg_arena_str(ld->arena, text), sg_arena_str(ld->arena, written),
+                        vars};
+    ld->c->own->written = w;
+}
+
 bool sg_load_text_how(sg_load_t *ld, const sg_node_t *n, const char *expected, sg_expand_t how, sg_str_t *out)
 {
     sg_why_t why;
@@ -67,7 +75,14 @@ bool sg_load_text_how(sg_load_t *ld, const sg_node_t *n, const char *expected, s
         sg_load_error(ld, &n->place, "%s", why.text);
         return false;
     }
+    if (!sg_str_eq(*out, n->text))
+        remember_written(ld, *out, n->text, how == SG_EXPAND_KEEP_VARS);
     return true;
+}
+
+bool sg_load_is_quoted(const sg_node_t *n, sg_str_t text)
+{
+    return n->quoted && sg_str_eq(n->text, text);
 }
 
 bool sg_load_text(sg_load_t *ld, const sg_node_t *n, const char *expected, sg_str_t *out)
@@ -148,7 +163,7 @@ static void load_number(sg_load_t *ld, const sg_key_row_t *row, const sg_node_t 
     if (n->kind == SG_NODE_SCALAR && !sg_node_is_null(n)) {
         if (!sg_load_text(ld, n, "", &text))
             return;
-        if (!parse_number(row, text, n->quoted, v)) {
+        if (!parse_number(row, text, sg_load_is_quoted(n, text), v)) {
             store_number(row, field, v);
             return;
         }
@@ -176,7 +191,13 @@ char *sg_load_path(sg_load_t *ld, sg_str_t path)
 {
     if (path.n && path.p[0] == '/')
         return sg_arena_strndup(ld->arena, path);
-    return sg_arena_strndup(ld->arena, sg_arena_printf(ld->scratch, "%s/%.*s", ld->dir, SG_STR_ARG(path)));
+    char *full =
+        sg_arena_strndup(ld->arena, sg_arena_printf(ld->scratch, "%s/%.*s", ld->dir, SG_STR_ARG(path)));
+    const sg_written_t *w = sg_config_written(ld->c->own, path, false);
+    if (w)
+        remember_written(ld, sg_str(full),
+                         sg_arena_printf(ld->scratch, "%s/%.*s", ld->dir, SG_STR_ARG(w->written)), false);
+    return full;
 }
 
 static void load_readable(sg_load_t *ld, const sg_key_row_t *row, const sg_node_t *n, char **field)

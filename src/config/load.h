@@ -52,6 +52,9 @@ bool sg_load_is(sg_load_t *ld, const sg_node_t *n, sg_node_kind_t kind, const ch
 bool sg_load_text(sg_load_t *ld, const sg_node_t *n, const char *expected, sg_str_t *out);
 bool sg_load_text_how(sg_load_t *ld, const sg_node_t *n, const char *expected, sg_expand_t how,
                       sg_str_t *out);
+/* Did the environment put something in? Only then may a number or true and false stand in quotes: between { }
+ * and [ ] YAML takes ${NAME} in quotes only. */
+bool sg_load_is_quoted(const sg_node_t *n, sg_str_t text);
 /* "what is wrong with this value, expected ...". Never shows what came from the environment. */
 void sg_load_bad_value(sg_load_t *ld, const sg_node_t *n, const char *expected);
 

@@ -120,7 +120,7 @@ void sg_load_respond(sg_load_t *ld, const sg_node_t *n, sg_route_t *route)
         return;
     part = sg_node_get(n, "status");
     if (part && sg_load_text(ld, part, "a status from 200 to 599", &text) &&
-        (part->quoted || sg_value_int(text, &status) || status < 200 || status > 599))
+        (sg_load_is_quoted(part, text) || sg_value_int(text, &status) || status < 200 || status > 599))
         sg_load_bad_value(ld, part, "a status from 200 to 599");
     route->respond_status = (unsigned)status;
     part = sg_node_get(n, "body");

@@ -54,7 +54,7 @@ void sg_load_limit_number(sg_load_t *ld, const sg_key_row_t *row, const sg_node_
         return;
     if (sg_str_eq(text, SG_STR("unlimited")))
         *field = SG_UNLIMITED;
-    else if (n->quoted || sg_value_int(text, &v) || v > row->max)
+    else if (sg_load_is_quoted(n, text) || sg_value_int(text, &v) || v > row->max)
         sg_load_bad_value(ld, n, expected);
     else
         *field = v;

@@ -106,7 +106,7 @@ static void load_cost_number(sg_load_t *ld, const sg_node_t *n, int64_t least, s
     sg_str_t text;
     if (!sg_load_text(ld, n, expected, &text))
         return;
-    if (n->quoted || sg_value_int(text, &v) || v < least || v > SG_LIMIT_NUMBER_MAX)
+    if (sg_load_is_quoted(n, text) || sg_value_int(text, &v) || v < least || v > SG_LIMIT_NUMBER_MAX)
         sg_load_bad_value(ld, n, expected);
     else
         route->cost = v;

@@ -50,7 +50,7 @@ void sg_load_workers(sg_load_t *ld, const sg_key_row_t *row, const sg_node_t *n,
         return;
     if (sg_str_eq(text, SG_STR("auto")))
         *field = 0;
-    else if (n->quoted || sg_value_int(text, &v) || v < 1 || v > row->max)
+    else if (sg_load_is_quoted(n, text) || sg_value_int(text, &v) || v < 1 || v > row->max)
         sg_load_bad_value(ld, n, expected);
     else
         *field = (unsigned)v;

@@ -10,7 +10,7 @@ void sg_load_share(sg_load_t *ld, const sg_key_row_t *row, const sg_node_t *n, v
     sg_str_t text;
     if (!sg_load_text(ld, n, expected, &text))
         return;
-    if (n->quoted || sg_value_share(text, ppm))
+    if (sg_load_is_quoted(n, text) || sg_value_share(text, ppm))
         sg_load_bad_value(ld, n, expected);
 }
 

@@ -10,10 +10,23 @@ void sg_print_indent(sg_printer_t *p, unsigned depth)
         sg_buf_z(&p->b, "  ");
 }
 
+const sg_written_t *sg_config_written(const struct sg_config_own *own, sg_str_t text, bool vars)
+{
+    const sg_written_t *w = own->written;
+    while (w && (w->vars != vars || !sg_str_eq(w->text, text)))
+        w = w->next;
+    return w;
+}
+
 /* A double-quoted text of YAML; JSON's are. Dollars are doubled unless they begin request variables. */
 void sg_print_quoted(sg_printer_t *p, sg_str_t s, bool vars)
 {
+    const sg_written_t *w = sg_config_written(p->c->own, s, vars);
     sg_buf_t plain;
+    if (w) {
+        sg_buf_json(&p->b, w->written);
+        return;
+    }
     sg_buf_init(&plain, OUT_BYTES_MAX);
     for (size_t i = 0; i < s.n; i++) {
         if (s.p[i] == '$' && !vars)

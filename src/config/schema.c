@@ -313,7 +313,8 @@ SHAPE(upstream, "an upstream");
 
 static const sg_key_row_t match_rows[] = {
     {"host", KEEP("host name"), .help = "host of the request; absent: any"},
-    {"methods", KEEP("list of methods"), .help = "methods; absent: all; GET serves HEAD too"},
+    {"methods", KEEP("list of methods"),
+     .help = "of GET, HEAD, POST, PUT, DELETE, PATCH, OPTIONS; absent: all, others too; GET serves HEAD"},
     {"path", KEEP("path pattern"), .help = "/literal/:param segments, /* at the end for all below",
      .required = true},
 };

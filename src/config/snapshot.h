@@ -20,7 +20,15 @@ typedef struct {
     sg_place_t place; /* of its match; valid while loading */
 } sg_route_entry_t;
 
+/* A text as it was written, for one that the environment has changed: printing shows no value from there. */
+typedef struct sg_written {
+    struct sg_written *next;
+    sg_str_t text, written;
+    bool vars; /* text holds request variables */
+} sg_written_t;
+
 struct sg_config_own {
+    sg_written_t *written;
     sg_nameset_t tenants; /* name -> index */
     sg_key_table_t *keys;
     sg_plan_t *plans;
@@ -30,5 +38,8 @@ struct sg_config_own {
     const char **patterns; /* tenants_files, absolute */
     size_t pattern_count;
 };
+
+/* The text as it was written; NULL when nothing was put in. */
+const sg_written_t *sg_config_written(const struct sg_config_own *own, sg_str_t text, bool vars);
 
 #endif

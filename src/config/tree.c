@@ -38,11 +38,22 @@ static sg_place_t place_of_offset(const reader_t *r, size_t offset)
     return at;
 }
 
+/* What a person may have meant by the byte that is no YAML. */
+static const char *hint_at(const reader_t *r, size_t at)
+{
+    if (at >= r->text.n)
+        return "";
+    if (r->text.p[at] == '\t')
+        return " (a tab; indent with spaces)";
+    if (at > 0 && r->text.p[at] == '{' && r->text.p[at - 1] == '$')
+        return " (between { } and [ ], write ${NAME} in quotes)";
+    return "";
+}
+
 static void report_syntax(reader_t *r)
 {
     yaml_parser_t *p = &r->parser;
     sg_place_t at;
-    bool tab;
     r->failed = true;
     if (p->error == YAML_READER_ERROR) {
         at = place_of_offset(r, p->problem_offset);
@@ -51,10 +62,9 @@ static void report_syntax(reader_t *r)
         return;
     }
     at = place_of(r, p->problem_mark);
-    tab = p->problem_mark.index < r->text.n && r->text.p[p->problem_mark.index] == '\t';
     sg_diag_add(r->diags, SG_DIAG_ERROR, &at, "YAML syntax: %s%s%s%s, expected valid YAML",
                 p->problem ? p->problem : "cannot be read", p->context ? " " : "",
-                p->context ? p->context : "", tab ? " (a tab; indent with spaces)" : "");
+                p->context ? p->context : "", hint_at(r, p->problem_mark.index));
 }
 
 /* The next event; false after an error, which is reported. */

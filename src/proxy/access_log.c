@@ -67,6 +67,17 @@ static void *run(void *arg)
     return NULL;
 }
 
+/* To open a pipe that nobody reads would wait for a reader, and everything else with it: that is an error.
+ * Writing may wait, it has a thread of its own. */
+static int open_path(const char *path)
+{
+    int fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0640);
+    int flags = fd < 0 ? -1 : fcntl(fd, F_GETFL);
+    if (flags >= 0)
+        (void)fcntl(fd, F_SETFL, flags & ~O_NONBLOCK);
+    return fd;
+}
+
 static sg_err_t open_where(const char *where, int *fd, sg_why_t *why)
 {
     *fd = -1;
@@ -75,7 +86,7 @@ static sg_err_t open_where(const char *where, int *fd, sg_why_t *why)
     if (strcmp(where, "stdout") == 0)
         *fd = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
     else
-        *fd = open(where, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0640);
+        *fd = open_path(where);
     if (*fd >= 0)
         return SG_OK;
     sg_why_set(why, "cannot open the access log %s: %s", where, sg_errno_text(errno));

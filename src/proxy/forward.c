@@ -41,6 +41,9 @@ static bool is_twin(const sg_exchange_t *ex, sg_str_t name)
     for (size_t i = 0; i < edit->set_count; i++)
         if (sg_field_is_underscore_twin(name, edit->set[i].name))
             return true;
+    for (size_t i = 0; i < edit->remove_count; i++)
+        if (sg_field_is_underscore_twin(name, edit->remove[i]))
+            return true;
     const sg_identity_conf_t *conf = &ex->config->identity;
     for (size_t i = 0; i < conf->source_count; i++)
         if (conf->sources[i].kind != SG_KEY_FROM_QUERY &&

@@ -28,8 +28,8 @@ struct sg_tls {
 static char *read_pem(const char *path, const char *what, sg_why_t *why)
 {
     struct stat st;
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0 || fstat(fd, &st) < 0 || st.st_size > PEM_MAX) {
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe would wait for somebody who writes */
+    if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_size > PEM_MAX) {
         sg_why_set(why, "%s %s: %s", what, path,
                    fd < 0 ? sg_errno_text(errno) : "expected a PEM file of at most 1 MiB");
         if (fd >= 0)

@@ -250,6 +250,8 @@ void sg_store_reload(sg_store_t *s, sg_config_t *config)
 
 void sg_store_free(sg_store_t *s)
 {
+    if (!s)
+        return;
     end_lookups(s);
     if (s->cluster)
         sg_cluster_free(s->cluster);

@@ -105,9 +105,11 @@ def test_fields_are_set_and_removed(gateway, upstream):
     response_headers: {set: {Strict-Transport-Security: max-age=9}, remove: [X-Powered-By]}
 """
     g = gateway(config(up(upstream.url), routes))
-    a = g.get("/x", [("X-API-Key", "k-acme"), ("X-Tenant", "forged"), ("x_tenant", "forged"), ("X-Debug", "1"), ("x-debug", "2")])
+    a = g.get("/x", [("X-API-Key", "k-acme"), ("X-Tenant", "forged"), ("x_tenant", "forged"), ("X-Debug", "1"), ("x-debug", "2"),
+                   ("X_Debug", "3")])
     r = upstream.last("/x")
-    assert (r.header("X-Tenant"), r.header("X-Who"), r.all("X-Debug"), r.all("x_tenant")) == ("acme", "127.0.0.1/all", [], [])
+    assert (r.header("X-Tenant"), r.header("X-Who"), r.all("X-Debug"), r.all("x_tenant"), r.all("X_Debug")) == \
+        ("acme", "127.0.0.1/all", [], [], [])
     assert (a.header("Strict-Transport-Security"), a.all("X-Powered-By"), a.header("X-Keep")) == ("max-age=9", [], "1")
 
 

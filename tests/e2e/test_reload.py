@@ -118,6 +118,7 @@ def test_bad_reload_changes_nothing(gateway, upstream):
     # A file that cannot be read is an error like any other; then all is well again.
     os.unlink(g.config_path)
     assert not g.reload()
+    assert json.loads(g.admin("/status")[2])["config"]["last_error"].startswith(g.config_path + ": ")
     assert remaining(g) == 7
     assert g.reload(config(upstream, say="two"))
     says(g, "two")
@@ -235,6 +236,37 @@ def test_access_log_moves_and_ends_with_a_reload(gateway, upstream, folder):
     assert g.reload(config(upstream, access="/nonexistent/access.log", say="four"))
     says(g, "four")
     assert g.events("the access log stays where it was")
+
+
+def test_access_log_is_a_pipe(gateway, upstream, folder):
+    """One that nobody reads is an error, not a wait without end; once it is read, lines come."""
+    pipe = os.path.join(folder, "pipe")
+    os.mkfifo(pipe)
+    g = gateway(config(upstream))
+    assert g.reload(config(upstream, access=pipe, say="two"))
+    says(g, "two")
+    assert "No such device" in g.events("the access log stays where it was")[0]["error"]
+    assert run("-c", g.config_path).returncode == 1
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    g.signal(signal.SIGUSR1)
+    until("lines in the pipe", lambda: g.get("/say") and b'"url.path":"/say"' in (readable(reader) or b""))
+    os.close(reader)
+
+
+def readable(fd):
+    try:
+        return os.read(fd, 65536)
+    except BlockingIOError:
+        return None
+
+
+def test_a_start_without_access_log_fails(upstream, folder):
+    path = os.path.join(folder, "c.yaml")
+    with open(path, "w", encoding="utf-8") as f:
+        f.write(config(upstream, access="/nonexistent/access.log"))
+    r = run("-c", path)
+    assert r.returncode == 1 and "/nonexistent/access.log: No such file" in r.stdout + r.stderr
+    assert "runtime error" not in r.stderr
 
 
 # --- the end -------------------------------------------------------------------------------------------

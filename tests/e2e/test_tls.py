@@ -1,4 +1,5 @@
 """TLS towards clients: versions, ciphers, client certificates, exchange of the certificate on a reload."""
+import os
 import shutil
 import ssl
 import subprocess
@@ -144,6 +145,18 @@ def test_check_looks_into_the_files(authority, folder, certificate, key, words):
     for command in ([PROGRAM, "check", "-c", path], [PROGRAM, "-c", path]):
         r = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
         assert r.returncode == 78 and words in r.stderr, r
+
+
+def test_a_pipe_is_no_certificate(authority, folder):
+    """It would wait for somebody who writes, and with it a reload, the signals and the admin listener."""
+    authority.issue("server")
+    os.mkfifo(folder + "/pipe.crt")
+    path = folder + "/c.yaml"
+    with open(path, "w", encoding="utf-8") as f:
+        f.write(CONFIG.replace("UPSTREAM", "http://127.0.0.1:1").replace("TLS", "certificate: pipe.crt, key: server.key")
+                .replace("@ACCESS@", "off"))
+    r = subprocess.run([PROGRAM, "check", "-c", path], capture_output=True, text=True, timeout=20, check=False)
+    assert r.returncode == 78 and "expected a PEM file" in r.stderr, r
 
 
 def test_websocket_over_tls(gateway, upstream, authority):

@@ -109,6 +109,7 @@ static void test_types(void **state)
         {"admin: {token_file: missing.token}\n", 1, 21, "missing.token"},
         {"log: {access: '${SG_TEST_NOT_SET}'}\n", 1, 15, "SG_TEST_NOT_SET is not set"},
         {"log: {access: '${tenant}'}\n", 1, 15, "request variable"},
+        {"log: {access: ${NAME}}\n", 1, 16, "write ${NAME} in quotes"},
     };
     unsetenv("SG_TEST_NOT_SET");
     RUN(state, cases);

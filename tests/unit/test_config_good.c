@@ -314,6 +314,75 @@ static void test_print_round_trip(void **state)
     free(second);
 }
 
+/* Between { } and [ ] YAML takes ${NAME} in quotes only, so there it may be a number too; and what came from
+ * the environment is printed as it was written. */
+static void test_environment(void **state)
+{
+    static const char text[] = "server: {max_connections: \"${SG_TEST_N}\", watch: \"${SG_TEST_TRUE}\"}\n"
+                               "log: {access: \"${SG_TEST_WORD}.log\"}\n"
+                               "store: {local_share: \"${SG_TEST_SHARE}\"}\n"
+                               "routes:\n"
+                               "  - name: a\n"
+                               "    match: {path: /a}\n"
+                               "    cost: \"${SG_TEST_N}\"\n"
+                               "    respond: {body: \"$$${SG_TEST_WORD}\"}\n"
+                               "    response_headers: {set: {A: \"${SG_TEST_WORD} ${tenant} $$\"}}\n";
+    fixture_t *f = *state;
+    char *printed = NULL;
+    size_t n;
+    FILE *out = open_memstream(&printed, &n);
+    setenv("SG_TEST_N", "7", 1);
+    setenv("SG_TEST_TRUE", "true", 1);
+    setenv("SG_TEST_SHARE", "0.5", 1);
+    setenv("SG_TEST_WORD", "hunter2", 1);
+    fixture_good(f, text);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(f->config->server.max_connections, 7);
+        assert_true(f->config->server.watch);
+        assert_int_equal(f->config->store.local_share_ppm, 500000);
+        assert_int_equal(f->config->routes[0]->cost, 7);
+        assert_true(sg_str_eq(f->config->routes[0]->respond_body, SG_STR("$hunter2")));
+        assert_true(
+            sg_str_eq(f->config->routes[0]->response_fields.set[0].value, SG_STR("hunter2 ${tenant} $$")));
+        if (i == 0) {
+            sg_config_print(f->config, out);
+            fclose(out);
+            assert_null(strstr(printed, "hunter2"));
+            assert_non_null(strstr(printed, "${SG_TEST_WORD}.log"));
+            fixture_good(f, printed);
+        }
+    }
+    free(printed);
+}
+
+static void test_listeners_that_clash(void **state)
+{
+    static const struct {
+        const char *server, *admin;
+        unsigned findings;
+    } cases[] = {
+        {"'127.0.0.1:8080'", "'127.0.0.1:8080'", 1},
+        {"'0.0.0.0:9180'", "'127.0.0.1:9180'", 1},
+        {"['[::]:9180', '0.0.0.0:9181']", "'127.0.0.1:9180'", 0},
+        {"['[::]:80', '[::1]:80', '0.0.0.0:80']", "'127.0.0.1:9180'", 1},
+        {"['127.0.0.1:80', '127.0.0.2:80']", "'127.0.0.1:81'", 0},
+        {"'127.0.0.1:0'", "'127.0.0.1:0'", 0},
+        {"'unix:/run/a.sock'", "'unix:/run/a.sock'", 1},
+        {"'unix:/run/a.sock'", "'unix:/run/b.sock'", 0},
+    };
+    fixture_t *f = *state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char text[512];
+        snprintf(text, sizeof text,
+                 "server: {listen: %s}\nadmin: {listen: %s}\n"
+                 "routes: [{name: a, match: {path: /a}, respond: {}}]\n",
+                 cases[i].server, cases[i].admin);
+        fixture_good(f, text);
+        assert_int_equal(f->diags.count, cases[i].findings);
+        assert_true(!f->diags.count || strstr(f->diags.at[0].text, "cannot both be listened on"));
+    }
+}
+
 static void test_warnings(void **state)
 {
     fixture_t *f = *state;
@@ -404,12 +473,20 @@ static void test_metric_ids(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_sections),         cmocka_unit_test(test_store),
-        cmocka_unit_test(test_identity),         cmocka_unit_test(test_limits),
-        cmocka_unit_test(test_tenants),          cmocka_unit_test(test_upstreams),
-        cmocka_unit_test(test_routes),           cmocka_unit_test(test_defaults),
-        cmocka_unit_test(test_print_round_trip), cmocka_unit_test(test_warnings),
-        cmocka_unit_test(test_inactive),         cmocka_unit_test(test_hash_and_references),
+        cmocka_unit_test(test_sections),
+        cmocka_unit_test(test_store),
+        cmocka_unit_test(test_identity),
+        cmocka_unit_test(test_limits),
+        cmocka_unit_test(test_tenants),
+        cmocka_unit_test(test_upstreams),
+        cmocka_unit_test(test_routes),
+        cmocka_unit_test(test_defaults),
+        cmocka_unit_test(test_print_round_trip),
+        cmocka_unit_test(test_environment),
+        cmocka_unit_test(test_listeners_that_clash),
+        cmocka_unit_test(test_warnings),
+        cmocka_unit_test(test_inactive),
+        cmocka_unit_test(test_hash_and_references),
         cmocka_unit_test(test_metric_ids),
     };
     return cmocka_run_group_tests(tests, fixture_setup, teardown);

@@ -200,7 +200,7 @@ def test_a_master_dies_under_load(gateway, cluster):
     assert all(by[i]["open"] == 0 for i in set(range(CALLERS)) - theirs), by
     assert sum(by[i]["open"] for i in theirs) > 0
     assert "CROSSSLOT" not in refusals(g)
-    assert g.metric("slotgate_http_requests_total", status="500") == 0
+    assert g.metric("slotgate_http_requests_total", code="500") == 0
     until("all are up again", lambda: g.metric("slotgate_store_up") == 1 and g.metric("slotgate_store_breaker_open") == 0)
     victim.start()                              # as a replica of the new master
     until("it follows", lambda: not cluster.is_master(victim))

@@ -209,7 +209,7 @@ def test_ladder(gateway, redis, proxy, rung):
     g.access_count(int(sum(before.values())) + 4 * (EACH + 5) + (1 if not rung.opens or rung in (Loading, NoAuth, Garbage) else 0))
     assert source(g, "store") == before["store"]
     assert source(g, "open") - before["open"] == source(g, "closed") - before["closed"] == EACH + 5
-    assert g.metric("slotgate_http_requests_total", status="500") == 0
+    assert g.metric("slotgate_http_requests_total", code="500") == 0
     assert errors(g, *rung.kinds) >= 1
 
     # What happened can be seen.

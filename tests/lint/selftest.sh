@@ -58,4 +58,6 @@ finds style.sh 'a tab' base/c.c '\tint a;\n'
 finds style.sh '111 columns' base/c.c "$(printf '%0111d' 0)\n"
 finds style.sh 'a function of 81 lines' base/c.c "$(printf '{'; for _ in $(seq 80); do printf '\\n'; done; printf '}')\n"
 finds style.sh '701 lines' base/c.c "$(for _ in $(seq 701); do printf '\\n'; done)"
+finds style.sh 'test_a is defined twice' base/t.py 'def test_a():\n    pass\n\n\ndef test_a(x):\n    pass\n'
+rm "$tree/src/base/t.py"
 fresh

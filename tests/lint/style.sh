@@ -1,5 +1,6 @@
 #!/bin/sh
-# style.sh [ROOT]: lengths (function 80 lines, file 700, line 110 columns), blanks at line ends, tabs, unfinished business.
+# style.sh [ROOT]: lengths (function 80 lines, file 700, line 110 columns), blanks at line ends, tabs, unfinished business,
+# Python names that are defined twice.
 set -eu
 
 root=${1:-${SG_SRCDIR:-$(dirname "$0")/../..}}
@@ -35,6 +36,18 @@ find $dirs -type f \( -name '*.[ch]' -o -name '*.def' -o -name '*.lua' -o -name 
         plain = $0
         gsub(/[\200-\277]/, "", plain)
         if (length(plain) > 110) complain(length(plain) " columns; at most 110")
+    }
+    END { exit bad }' || failed=1
+
+# Python: the second definition of a name hides the first, and a test that is hidden does not run.
+# shellcheck disable=SC2086
+find $dirs -type f -name '*.py' | sort | xargs env LC_ALL=C awk '
+    FNR == 1 { delete seen }
+    /^(def|class) / {
+        name = $2
+        sub(/[(:].*/, "", name)
+        if (name in seen) { print FILENAME ":" FNR ": " name " is defined twice"; bad = 1 }
+        seen[name] = 1
     }
     END { exit bad }' || failed=1
 exit "${failed:-0}"

@@ -13,6 +13,9 @@ from .wait import until
 
 PROGRAM = os.environ.get("SLOTGATE", "slotgate")
 
+# Series of these begin with their first request.
+LABELLED = {"slotgate_http_requests_total": {"route", "method", "code"}, "slotgate_tenant_quota_used_ratio": {"tenant", "limit"}}
+
 
 def digest(key):
     return hashlib.sha256(key.encode()).hexdigest()
@@ -149,14 +152,17 @@ class Gateway:
         return samples
 
     def metric(self, name, **labels):
-        """Sum of the samples of `name` that have at least these labels."""
-        total = 0.0
+        """Sum of the samples of `name` that have at least these labels. A name or a label that does not exist is an error: what is
+        not there is always 0."""
+        found = []
         for key, value in self.metrics().items():
             m = re.match(r"([a-zA-Z0-9_:]+)(?:\{(.*)\})?$", key)
-            have = dict(re.findall(r'([a-z_]+)="((?:[^"\\]|\\.)*)"', m.group(2) or ""))
-            if m.group(1) == name and all(have.get(k) == v for k, v in labels.items()):
-                total += value
-        return total
+            if m.group(1) == name:
+                found.append((dict(re.findall(r'([a-z_]+)="((?:[^"\\]|\\.)*)"', m.group(2) or "")), value))
+        assert found or name in LABELLED, "no metric " + name
+        known = set().union(*(have for have, _ in found)) if found else LABELLED[name]
+        assert set(labels) <= known, "%s has the labels %s" % (name, known)
+        return float(sum(value for have, value in found if all(have.get(k) == v for k, v in labels.items())))
 
     def fds(self):
         return len(os.listdir("/proc/%d/fd" % self.process.pid))

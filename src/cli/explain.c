@@ -225,14 +225,22 @@ static void name_keys(sg_explain_t *x, const sg_key_scope_t *scope, int64_t now_
     }
 }
 
+/* The question was one of cost 0. A limit of 0 denies that as well; a slot is one, whatever the cost. */
+static bool would_pass(const sg_limit_t *l, int64_t remaining, int64_t cost)
+{
+    int64_t units = l->algo == SG_ALGO_CONCURRENCY && cost > 1 ? 1 : cost;
+    return l->limit > 0 && units <= remaining;
+}
+
 static void attach_results(sg_explain_t *x)
 {
     size_t at = 0;
     for (size_t i = 0; i < x->limit_count; i++) {
         if (x->limits[i].limit->unlimited || at >= x->answer.verdict.count)
             continue;
+        const sg_limit_t *limit = x->limits[i].limit;
         x->limits[i].left = &x->answer.verdict.at[at++];
-        if (!x->limits[i].limit->dry_run && x->limits[i].left->remaining < x->cost)
+        if (!limit->dry_run && !would_pass(limit, x->limits[i].left->remaining, x->cost))
             refuse(x, 429, "limited");
     }
 }

@@ -27,8 +27,9 @@ typedef struct entry {
     struct entry *next;
     uint64_t hash;
     int64_t expires_us;
-    /* What was used at the last decision, in 1/10^6 of the limit, and when all of it is back. */
-    int64_t used_ppm, decided_us, unused_us;
+    /* What was used at the last decision, in 1/10^6 of the limit; when it begins to come back, and when all
+     * of it is. */
+    int64_t used_ppm, returning_us, unused_us;
     uint64_t turn; /* the shard's last decision that touched it */
     sg_limit_state_t state;
     uint16_t key_bytes;
@@ -132,13 +133,13 @@ static void grow(shard_t *s)
     s->hand = 0;
 }
 
-/* The share of its limit, in 1/10^6, that an entry still has used: it comes back evenly, near enough to
- * choose by. */
+/* The share of its limit, in 1/10^6, that an entry still has used: once it begins to come back it does so
+ * evenly, near enough to choose by. */
 static int64_t used_now_ppm(const entry_t *e, int64_t now_us)
 {
-    int64_t span_us = e->unused_us - e->decided_us, left_us = e->unused_us - now_us;
+    int64_t span_us = e->unused_us - e->returning_us, left_us = e->unused_us - now_us;
 
-    if (left_us <= 0 || span_us <= 0)
+    if (left_us <= 0)
         return 0;
     return left_us >= span_us ? e->used_ppm : (int64_t)((__int128)e->used_ppm * left_us / span_us);
 }
@@ -287,6 +288,13 @@ static void find_state(decision_t *d, const sg_check_t *check, size_t i, int64_t
     d->states[i] = &slot->entry->state;
 }
 
+static void note_use(entry_t *e, const sg_limit_t *l, const sg_limit_result_t *r, int64_t now_us)
+{
+    e->returning_us = now_us + r->more_us;
+    e->unused_us = now_us + r->reset_us;
+    e->used_ppm = (int64_t)((__int128)(l->limit - r->remaining) * 1000000 / l->limit);
+}
+
 /* A state that came to be gets an entry; one that is there is renewed. */
 static void keep_state(sg_memory_t *m, decision_t *d, size_t i, int64_t now_us, const sg_limit_result_t *r)
 {
@@ -304,9 +312,7 @@ static void keep_state(sg_memory_t *m, decision_t *d, size_t i, int64_t now_us, 
     /* A debt matters until it is paid. */
     if (slot->entry->expires_us < now_us + r->reset_us + GRACE_US)
         slot->entry->expires_us = now_us + r->reset_us + GRACE_US;
-    slot->entry->decided_us = now_us;
-    slot->entry->unused_us = now_us + r->reset_us;
-    slot->entry->used_ppm = (int64_t)((__int128)(l->limit - r->remaining) * 1000000 / l->limit);
+    note_use(slot->entry, l, r, now_us);
 }
 
 static void scale(decision_t *d, const sg_check_t *check, size_t i, int64_t share_ppm)
@@ -374,10 +380,13 @@ static void settle(sg_memory_t *m, decision_t *d, const sg_check_t *check, size_
 
     find_state(d, check, i, sg_limit_settle_at_us(what, now_us), now_us);
     sg_limit_settle(d->limits[i], d->states[i], what, now_us, check->lease);
-    if (what->delta < 0)
+    if (d->limits[i]->limit == 0)
         return;
     sg_limit_look(d->limits[i], d->states[i], 0, now_us, &r);
-    keep_state(m, d, i, now_us, &r);
+    if (what->delta > 0)
+        keep_state(m, d, i, now_us, &r);
+    else if (d->slots[i].entry)
+        note_use(d->slots[i].entry, d->limits[i], &r, now_us);
 }
 
 void sg_memory_settle(sg_memory_t *m, const sg_check_t *check, const sg_verdict_t *verdict, int64_t cost,

@@ -181,27 +181,57 @@ static void expired_state_is_not_used(void **state)
     sg_memory_free(m);
 }
 
-static void a_flood_frees_nobody(void **state)
+/* An abuser uses a limit up, and a flood of newcomers fills the store `later_us` after it. Each of them
+ * reserves so much, and turns out to cost 1. */
+static void flood(sg_algo_t algo, int64_t began_us, int64_t later_us, int64_t reserve)
 {
     sg_memory_t *m = sg_memory_new(500);
-    sg_limit_t l = limit("c.l", SG_ALGO_TOKEN_BUCKET, 20);
+    sg_limit_t l = limit("c.l", algo, 20);
     const sg_limit_t *one = &l;
+    char text[24];
     sg_check_t abuser = check_for(&one, 1, "abuser", 1);
-    char tag[16];
+    sg_verdict_t v;
 
-    (void)state;
-    for (int i = 0; i < 20; i++)
-        assert_true(allowed(m, &abuser, NOW_US));
-    assert_false(allowed(m, &abuser, NOW_US));
+    abuser.lease = text;
+    for (int i = 0; i <= 20; i++) {
+        snprintf(text, sizeof(text), "lease%d", i);
+        assert_int_equal(allowed(m, &abuser, began_us), i < 20);
+    }
     for (int i = 0; i < 20000; i++) {
-        sg_check_t c = check_for(&one, 1, tag, 1);
-        snprintf(tag, sizeof(tag), "tag%d", i);
-        assert_true(allowed(m, &c, NOW_US + i));
+        sg_check_t c = check_for(&one, 1, text, reserve);
+        snprintf(text, sizeof(text), "tag%d", i);
+        sg_memory_check(m, &c, WHOLE, began_us + later_us + i, &v);
+        assert_true(v.allowed);
+        sg_memory_settle(m, &c, &v, 1, WHOLE, began_us + later_us + i);
         assert_true(sg_memory_entries(m) <= 500);
     }
     assert_int_equal(sg_memory_entries(m), 500);
-    assert_false(allowed(m, &abuser, NOW_US + 20000));
+    if (allowed(m, &abuser, began_us + later_us + 20000))
+        fail_msg("%s: a fresh limit after %lld us", sg_algo_name(algo), (long long)later_us);
     sg_memory_free(m);
+}
+
+/* At once, and when what was used is nearly all back, but none of it yet: the end of a window or a lease. */
+static void a_flood_frees_nobody(void **state)
+{
+    int64_t window_us = 60000000, lease_us = 10000000, short_of_it_us = 500000;
+
+    (void)state;
+    for (int algo = 0; algo < SG_ALGO_COUNT; algo++)
+        flood((sg_algo_t)algo, NOW_US, 0, 1);
+    flood(SG_ALGO_FIXED_WINDOW, NOW_US - NOW_US % window_us, window_us - short_of_it_us, 1);
+    flood(SG_ALGO_SLIDING_WINDOW, NOW_US, window_us - short_of_it_us, 1);
+    flood(SG_ALGO_SLIDING_LOG, NOW_US, window_us - short_of_it_us, 1);
+    flood(SG_ALGO_CONCURRENCY, NOW_US, lease_us - short_of_it_us, 1);
+}
+
+/* Nor do callers who reserve all that there is and give it back. */
+static void a_flood_of_refunds_frees_nobody(void **state)
+{
+    (void)state;
+    for (int algo = 0; algo < SG_ALGO_COUNT; algo++)
+        if (algo != SG_ALGO_CONCURRENCY)
+            flood((sg_algo_t)algo, NOW_US, 0, 20);
 }
 
 /* Resident; 0 where it cannot be read. */
@@ -470,6 +500,7 @@ int main(void)
         cmocka_unit_test(expired_entries_go),
         cmocka_unit_test(expired_state_is_not_used),
         cmocka_unit_test(a_flood_frees_nobody),
+        cmocka_unit_test(a_flood_of_refunds_frees_nobody),
         cmocka_unit_test(two_million_identities),
         cmocka_unit_test(reset_takes_one_tenant),
         cmocka_unit_test(released_slots_come_back),

@@ -4,6 +4,7 @@ The first test gives the script a clock of its own (harness/clock.py), so window
 it, and every number is compared exactly, however busy the machine is. The others run by the real clock, with windows that cannot end.
 
 SG_MODEL_SECONDS: how long each test goes on (10); SG_MODEL_SEED: where the seeds begin (1). A failure names its seed."""
+import json
 import math
 import os
 import random
@@ -17,7 +18,7 @@ from fractions import Fraction
 import pytest
 
 from harness.client import Malformed
-from harness.clock import ClockedRedis, Decision, WentBack
+from harness.clock import ClockedRedis, Release, Settlement, WentBack
 from harness.gateway import digest
 from harness.redis import Client
 from harness.wait import until
@@ -49,10 +50,10 @@ def rate(rng, slow):
 
 
 class Limit:
-    """One limit of one class. `slow`: nothing of it comes back during a test."""
+    """One limit of one class. `slow`: nothing of it comes back during a test; so some must be `large`, or soon all is used up."""
 
-    def __init__(self, rng, name, slow, algorithms):
-        self.name, self.slow, self.algorithms = name, slow, algorithms
+    def __init__(self, rng, name, slow, algorithms, large=False):
+        self.name, self.slow, self.algorithms, self.large = name, slow, algorithms, large
         self.begin_anew(rng)
         self.change(rng)
 
@@ -73,13 +74,17 @@ class Limit:
         self.lease_us = rng.choice([5 * S, 60 * S])
         self.dry_run = rng.random() < 0.2
         self.gold = rng.choice([None, None, 0, 2, 25, 1000])
+        if self.large:
+            self.limit, self.gold = 300 + self.limit, self.gold and 300 + self.gold
 
-    def of(self, tenant):
-        """As the model has it, for this tenant."""
+    def of(self, tenant, share=Fraction(1)):
+        """As the model has it, for this tenant; of a stand-in, its share."""
         limit = self.gold if tenant == "acme" and self.has_override() else self.limit
+        limit = max(1, math.floor(limit * share)) if limit else 0
         l = {"name": self.name, "algorithm": self.algorithm, "limit": limit, "dry_run": self.dry_run}
         if self.algorithm in ("token_bucket", "gcra"):
             count, _, us = self.rate
+            count, us = count * share.numerator, us * share.denominator
             common = math.gcd(count, us)
             l.update(rate_count=count // common, rate_us=us // common)
         elif self.algorithm == "concurrency":
@@ -137,16 +142,26 @@ routes:
   - {{name: say, match: {{path: /say}}, auth: none, respond: {{status: 200, body: "{generation}"}}}}
 {routes}
 """
-COSTS = [0, 1, 1, 1, 2, 3, 5, 10]
+COSTS = [1, 1, 1, 1, 2, 2, 3] + list(range(11))
+
+
+def say_the_cost(request, peer):
+    """An upstream that says what the query does."""
+    peer.answer(200, [("X-Cost", request.target.split("?")[1])])
+    return True
 
 
 class World:
-    """Classes of 1 to 8 limits, and a route for each class and cost."""
+    """Classes of 1 to 8 limits, and routes for each class and cost: answered by the gateway (r) or an upstream (u); and with a cost
+    that is reserved and then settled (s)."""
 
-    def __init__(self, rng, upstream, store, slow, algorithms, workers=1, classes=8):
-        self.upstream, self.store, self.workers, self.generation = upstream, store, workers, 0
-        self.classes = [[Limit(rng, "c%d.l%d" % (c, i), slow, algorithms) for i in range(1 + (c if c < 8 else rng.randrange(8)))]
+    def __init__(self, rng, upstream, store, slow, algorithms, workers=1, classes=8, share=Fraction(1)):
+        self.upstream, self.store, self.workers, self.generation, self.share = upstream, store, workers, 0, share
+        self.classes = [[Limit(rng, "c%d.l%d" % (c, i), slow, algorithms, slow and c % 2 == 1) for i in range(1 + (c if c < 8 else rng.randrange(8)))]
                         for c in range(classes)]
+        for c in range(classes):
+            for cost in range(1, 11):
+                upstream.on("/s/%d/%d" % (c, cost), say_the_cost)
 
     def change(self, rng):
         for limits in rng.sample(self.classes, 3):
@@ -170,6 +185,9 @@ class World:
                 for kind, action in (("r", "respond: {status: 200}"), ("u", "upstream: up")):
                     routes += "  - {name: %s%dx%d, match: {path: /%s/%d/%d}, auth: optional, classes: [c%d], cost: %d, %s}\n" % \
                         (kind, c, cost, kind, c, cost, c, cost, action)
+            for cost in range(1, 11):
+                routes += "  - {name: s%dx%d, match: {path: /s/%d/%d}, auth: optional, classes: [c%d], upstream: up, " \
+                    "cost: {reserve: %d, from: {response_header: X-Cost}}}\n" % (c, cost, c, cost, c, cost)
         limits = [l for c in self.classes for l in c]
         return CONFIG.format(
             workers=self.workers, store=self.store, generation=self.generation, upstream=self.upstream.url, routes=routes,
@@ -179,13 +197,19 @@ class World:
 
 
 class Request:
-    def __init__(self, rng, world, kinds="rrru"):
-        self.number, self.cost = rng.randrange(len(world.classes)), rng.choice(COSTS)
+    """`real`: what it turns out to cost, where that is known only afterwards."""
+
+    def __init__(self, rng, world, kinds="rrruss"):
+        self.number, self.cost, self.real = rng.randrange(len(world.classes)), rng.choice(COSTS), None
         tenant, key = rng.choice(CALLERS)
         self.who = (tenant, key, rng.choice(ADDRESSES))
-        self.limits = world.classes[self.number]
-        self.path = "/%s/%d/%d" % (rng.choice(kinds), self.number, self.cost)
-        self.answer = None
+        self.limits, self.share = world.classes[self.number], world.share
+        kind = rng.choice(kinds)
+        if kind == "s":
+            self.cost = max(1, self.cost)
+            self.real = rng.choice([0, rng.randrange(self.cost), self.cost, self.cost + 1, self.cost + rng.randrange(60)])
+        self.path = "/%s/%d/%d%s" % (kind, self.number, self.cost, "" if self.real is None else "?%d" % self.real)
+        self.answer = self.gateway = None
 
     def send(self, connection):
         headers = [("X-Forwarded-For", self.who[2])] + ([("X-API-Key", "k-" + self.who[1])] if self.who[1] else [])
@@ -193,9 +217,14 @@ class Request:
         return self.answer
 
     def ask(self, model, t, lease="x"):
-        limits = [l.of(self.who[0]) for l in self.limits]
+        limits = [l.of(self.who[0], self.share) for l in self.limits]
         allowed, answers = model.ask([l.counter(self.who) for l in self.limits], limits, t, self.cost, lease)
         return limits, allowed, answers
+
+    def done(self, limits, allowed, answers, t, lease):
+        """The decision as the model settles it."""
+        return {"counters": [l.counter(self.who) for l in self.limits], "limits": limits, "answers": answers, "at_us": t,
+                "cost": self.cost, "lease": lease, "allowed": allowed, "request": self}
 
     def shown(self):
         """The RateLimit field: {name: (remaining, seconds until one more or 0)}"""
@@ -208,6 +237,16 @@ class Request:
 
 def seconds(ms):
     return -(-ms // 1000)
+
+
+def took(done):
+    """The limits of a decision that a settlement is about: those that counted units."""
+    return [l for l, x in zip(done["limits"], done["answers"])
+            if done["allowed"] and x["allowed"] == 1 and l["limit"] > 0 and l["algorithm"] != "concurrency"]
+
+
+def is_to_settle(done):
+    return done["request"].real not in (None, done["cost"]) and took(done) != []
 
 
 def retry_after(limits, answers):
@@ -262,7 +301,8 @@ class Replay:
         self.model, self.names, self.owners, self.sure = Model(), {}, {}, set()
         self.lost, self.found, self.history = [], {}, {}
         self.went_back, self.touched = False, {}
-        self.decisions = self.denied = 0
+        self.open, self.requests, self.finals = {}, {}, {}
+        self.decisions = self.denied = self.settled = 0
 
     def doubt(self):
         """After a reload or a clock that went back a denial may put right what is stored, once for each counter."""
@@ -311,7 +351,8 @@ class Replay:
         for a in answers:
             want += [a["allowed"], a["remaining"], a["reset_ms"], a["retry_ms"], a["more_ms"]]
         if d.reply != want:
-            at = next((i for i in range(len(limits)) if d.reply[2 + 5 * i:7 + 5 * i] != want[2 + 5 * i:7 + 5 * i]), 0)
+            different = [i for i in range(len(limits)) if d.reply[2 + 5 * i:7 + 5 * i] != want[2 + 5 * i:7 + 5 * i]] or [0]
+            at = ([i for i in different if d.reply[2 + 5 * i] != want[2 + 5 * i]] or different)[0]
             raise AssertionError("%s answers %s, expected %s: %s; stored %r; history of the counter: %s" % (
                 d.keys[at], d.reply[:2] + d.reply[2 + 5 * at:7 + 5 * at], want[:2] + want[2 + 5 * at:7 + 5 * at], limits[at],
                 d.before[at], self.history.get(request.limits[at].counter(request.who))))
@@ -324,6 +365,25 @@ class Replay:
             self.sure.update(k for k, l in zip(d.keys, limits) if l["limit"] > 0)
         if request.answer:
             check_answer(request, limits, allowed, answers)
+        if request.real is not None and allowed:
+            self.open[d.lease] = request.done(limits, allowed, answers, d.at_us, d.lease)
+
+    def settle(self, s):
+        """Once for each decision, for the limits that counted something, by what the cost was more or less."""
+        assert s.lease in self.open, "settled twice, or without a decision"
+        if s.wrong_bucket:
+            assert s.before == s.after, "a wrong bucket wrote"
+            return
+        done = self.open.pop(s.lease)
+        request = done["request"]
+        if s.lease in self.found:       # one of several that were lost
+            request.real = request.cost + s.delta
+        assert s.delta == request.real - request.cost and s.delta != 0
+        assert (s.taken, s.decided_us, s.reply) == (done["cost"], done["at_us"], [s.at_us, 1])
+        counters = [l.counter(request.who) for l, own in zip(request.limits, done["limits"]) if own in took(done)]
+        assert [self.names[c] for c in counters] == [k.rsplit(":", 1)[0] if c[1] == "fixed_window" else k for c, k in zip(counters, s.keys)]
+        self.model.settle(done, request.real, s.at_us)
+        self.settled += 1
 
     def release(self, r):
         assert r.key in self.owners, r.key
@@ -339,25 +399,39 @@ class Replay:
             self.lost.remove(request)
         return request
 
-    def run(self, log, requests, lost):
-        """`requests` by their ids; `lost`: what a gateway that was killed has not answered."""
-        finals = {}
-        self.lost += lost
+    def run(self, clock, batch):
+        """What the proxy has written down of a batch, to the last settlement."""
+        self.lost += batch.lost
+        self.requests, self.finals = batch.done, {}
+        self.go_on(clock.take_log())
+        assert all(self.finals.get(lease) == 1 for lease in batch.done), "not decided exactly once"
+        owed = [lease for lease, done in self.open.items() if is_to_settle(done) and lease in batch.done and
+                done["request"].gateway is not batch.kill]
+
+        def settled():
+            self.go_on(clock.take_log())
+            return not any(lease in self.open for lease in owed)
+        until("all is settled", settled)
+
+    def go_on(self, log):
         for entry in log:
             if isinstance(entry, WentBack):
                 self.went_back = True
                 self.doubt()
-                continue
-            if not isinstance(entry, Decision):
+            elif isinstance(entry, Release):
                 self.release(entry)
-                continue
-            request = self.request_of(entry, requests)
-            try:
-                self.decide(request, entry)
-            except AssertionError as e:
-                raise AssertionError("%r at %d, lease %s: %s" % (request, entry.at_us, entry.lease, e)) from e
-            finals[entry.lease] = finals.get(entry.lease, 0) + (not entry.wrong_bucket)
-        assert all(finals[lease] == 1 for lease in requests), "not decided exactly once"
+            elif isinstance(entry, Settlement):
+                self.settle(entry)
+            else:
+                self.decided(entry)
+
+    def decided(self, entry):
+        request = self.request_of(entry, self.requests)
+        try:
+            self.decide(request, entry)
+        except AssertionError as e:
+            raise AssertionError("%r at %d, lease %s: %s" % (request, entry.at_us, entry.lease, e)) from e
+        self.finals[entry.lease] = self.finals.get(entry.lease, 0) + (not entry.wrong_bucket)
 
 
 JUMPS = [1, 40, 999, 1000, 100000, 250000, 999999, S, 3 * S, 7 * S, 60 * S, 3600 * S]
@@ -392,6 +466,7 @@ class Batch:
                     if rng.random() < 0.06:
                         self.clock.jump(rng.choice(JUMPS) * (-1 if rng.random() < self.back else 1))
                     request = Request(rng, self.world)
+                    request.gateway = gateway
                     answer = request.send(c)
                     with self.lock:
                         self.done[answer.header("X-Request-Id")] = request
@@ -422,10 +497,10 @@ def test_four_gateways_and_a_clock_of_ones_own(gateway, upstream, redis, folder)
                     replay.doubt()
                 kill = rng.choice(gateways) if what == "kill" else None
                 batch = Batch(rng, world, gateways, clock, 30, kill, what == "flush", 0.3 if what == "back" else 0.0)
-                replay.run(clock.take_log(), batch.done, batch.lost)
+                replay.run(clock, batch)
                 if kill:
                     kill.start()
-            assert replay.denied > 50 and replay.decisions > 1000
+            assert replay.denied > 50 and replay.decisions > 1000 and replay.settled > 10
             assert clock.strange == []
             assert clock.evals <= clock.noscripts <= 4 * 13
         except AssertionError as e:
@@ -483,12 +558,47 @@ def dump(client):
     return {k: client.read() for k in keys}
 
 
-class Serial:
-    """One request after the other, from random gateways, with the model beside them."""
+class Ends:
+    """Waits for the line in the access log: what a request does to the memory store is done before it is written."""
 
-    def __init__(self, seed, world, gateways, now, exact=True):
-        """Not exact: a denial may be an old one, whose numbers may be up to a second old, too."""
-        self.exact = exact
+    def __init__(self, g):
+        self.g, self.at, self.rest, self.seen = g, 0, b"", set()
+
+    def begin(self):
+        pass
+
+    def has(self, request):
+        with open(self.g.access_path, "rb") as f:
+            f.seek(self.at)
+            data = f.read()
+        self.at += len(data)
+        lines = (self.rest + data).split(b"\n")
+        self.rest = lines.pop()
+        self.seen.update(json.loads(line)["slotgate.request_id"] for line in lines)
+        return request.answer.header("X-Request-Id") in self.seen
+
+
+class Calls:
+    """Waits for two calls of the script: a decision and its settlement."""
+
+    def __init__(self, redis):
+        self.redis, self.count = redis, 0
+
+    def begin(self):
+        self.count = good_calls(self.redis)
+
+    def has(self, _):
+        return good_calls(self.redis) >= self.count + 2
+
+
+class Serial:
+    """One request after the other, from random gateways, with the model beside them. A cost that is told afterwards is settled before
+    the next one, which is what `settling` waits for."""
+
+    def __init__(self, seed, world, gateways, now, settling, exact=True):
+        """Not exact: a denial may be an old one, whose numbers may be up to a second old, too; so units that come back are not seen at
+        once."""
+        self.exact, self.settling, self.settled = exact, settling, 0
         self.rng, self.world, self.gateways = random.Random(seed), world, list(gateways)
         self.model, self.span, self.sent, self.denied = Model(), Span(now), 0, 0
         self.connections, self.by_gateway = {}, {}
@@ -500,20 +610,29 @@ class Serial:
 
     def step(self):
         """(allowed, cost)"""
-        request, g = Request(self.rng, self.world, "r"), self.rng.choice(self.gateways)
+        request, g = Request(self.rng, self.world, "rrs"), self.rng.choice(self.gateways)
+        if request.real is not None and not self.exact and request.real < request.cost:
+            request = Request(self.rng, self.world, "r")
         if g not in self.connections:
             self.connections[g] = g.connect(timeout=60)
+        self.settling.begin()
         before, after = self.span.around(lambda: request.send(self.connections[g]))
         assert before // (366 * DAY) == after // (366 * DAY)
         self.sent += 1
         self.by_gateway[g] = self.by_gateway.get(g, 0) + 1
         try:
-            limits, allowed, early = request.ask(self.model, before, "lease%d" % self.sent)
+            lease = "lease%d" % self.sent
+            limits, allowed, early = request.ask(self.model, before, lease)
             late = [self.model.look_again(line.counter(request.who), l, after, 0 if allowed else units_of(l, request.cost))
                     for line, l in zip(request.limits, limits)]
             if self.exact or allowed:
                 check_bounds(request, limits, allowed, early, late, self.span.worst_us)
             assert request.answer.status == (200 if allowed else 429)
+            done = request.done(limits, allowed, early, before, lease)
+            if is_to_settle(done):
+                self.settled += 1
+                until("it is settled", lambda: self.settling.has(request))
+                self.model.settle(done, request.real, self.span.now())
         except AssertionError as e:
             raise AssertionError("%r: %s" % (request, e)) from e
         self.denied += not allowed
@@ -532,10 +651,15 @@ def script_calls(redis):
     return number("evalsha", "calls"), number("evalsha", "failed_calls"), number("eval", "calls")
 
 
+def good_calls(redis):
+    calls, failed, evals = script_calls(redis)
+    return calls - failed + evals
+
+
 def logged(run, g):
     """The sources of all decisions of this gateway; every request is in the access log, once."""
     def lines():
-        return [e["slotgate.limit.source"] for e in g.access() if e["url.path"].startswith("/r/")]
+        return [e["slotgate.limit.source"] for e in g.access() if e["url.path"].startswith(("/r/", "/s/"))]
     until("all are logged", lambda: len(lines()) >= run.by_gateway.get(g, 0))
     assert len(lines()) == run.by_gateway.get(g, 0)
     return lines()
@@ -546,7 +670,8 @@ COUNTED = sorted(set(CODES) - {"concurrency"})      # a slot is given back a mom
 
 @pytest.mark.parametrize("deny_cache", ["false", "true"])
 def test_four_gateways_and_the_real_clock(gateway, upstream, redis, deny_cache):
-    """One EVALSHA for each request that is no repeated denial; a denial, or a peek, changes nothing in the whole Redis."""
+    """One EVALSHA for each request that is no repeated denial, and one for its settlement; a denial, or a peek, changes nothing in the
+    whole Redis."""
     for seed in seeds():
         rng, client = random.Random(seed), Client(redis.path)
         store = '{type: redis, url: "unix://%s", timeout: 20s, deny_cache: %s, on_failure: closed}' % (redis.path, deny_cache)
@@ -554,7 +679,7 @@ def test_four_gateways_and_the_real_clock(gateway, upstream, redis, deny_cache):
         gateways = [gateway(world.config()) for _ in range(4)]
         client("FLUSHALL")
         client("CONFIG", "RESETSTAT")
-        run = Serial(seed, world, gateways, lambda c=client: redis_now(c), deny_cache == "false")
+        run = Serial(seed, world, gateways, lambda c=client: redis_now(c), Calls(redis), deny_cache == "false")
         try:
             stored = {}
             for _ in range(700):
@@ -575,8 +700,8 @@ def test_four_gateways_and_the_real_clock(gateway, upstream, redis, deny_cache):
                 assert (allowed and cost > 0) or stored == before, "it took nothing, and something changed"
             calls, failed, evals = script_calls(redis)
             repeated = sum(logged(run, g).count("deny_cache") for g in gateways)
-            assert failed == evals and calls - failed + evals == run.sent - repeated
-            assert run.denied > 100 and (repeated > 0) == (deny_cache == "true")
+            assert failed == evals and calls - failed + evals == run.sent + run.settled - repeated
+            assert run.denied > 100 and run.settled > 20 and (repeated > 0) == (deny_cache == "true")
         except AssertionError as e:
             raise AssertionError("seed %d, request %d: %s" % (seed, run.sent, e)) from e
         finally:
@@ -586,13 +711,18 @@ def test_four_gateways_and_the_real_clock(gateway, upstream, redis, deny_cache):
                 assert g.stop() in (0, None)
 
 
-@pytest.mark.parametrize("workers", [1, 3])
-def test_the_memory_store_through_the_gateway(gateway, upstream, workers):
+@pytest.mark.parametrize("kind,workers", [("memory", 1), ("memory", 3), ("local", 2)])
+def test_the_memory_store_through_the_gateway(gateway, upstream, folder, kind, workers):
+    """Also where it stands in for a Redis that is away: the same scopes and counters, with a share of each limit and rate."""
+    store, share = "{type: memory}", Fraction(1)
+    if kind == "local":
+        share = Fraction(1, 2)
+        store = '{type: redis, url: "unix://%s/nobody.sock", timeout: 20s, deny_cache: false, local_share: 0.5}' % folder
     for seed in seeds():
         rng = random.Random(seed)
-        world = World(rng, upstream, "{type: memory}", True, COUNTED, workers=workers)
+        world = World(rng, upstream, store, True, COUNTED, workers=workers, share=share)
         g = gateway(world.config())
-        run = Serial(seed, world, [g], lambda: time.time_ns() // 1000)
+        run = Serial(seed, world, [g], lambda: time.time_ns() // 1000, Ends(g))
         try:
             for _ in range(700):
                 if rng.random() < 0.02:
@@ -601,7 +731,8 @@ def test_the_memory_store_through_the_gateway(gateway, upstream, workers):
                     world.generation += 1
                     world.reload([g])
                 run.step()
-            assert run.denied > 100
+            assert run.denied > 100 and run.settled > 20
+            assert set(logged(run, g)) == {"local" if kind == "local" else "store"}
         except AssertionError as e:
             raise AssertionError("seed %d, request %d: %s" % (seed, run.sent, e)) from e
         finally:

@@ -19,12 +19,15 @@ class Refill:
         self.at = None
         self.debt = False               # it was put down as more than the limit
 
+    def most(self, l):
+        return max(l["limit"], math.ceil(self.used)) if self.debt else l["limit"]
+
     def used_at(self, l, t):
-        """What has come back in a time that is undone is used again, at most all of it."""
+        """What has come back in a time that is undone is used again, at most all of it; of a debt what it was, in whole units."""
         if self.at is None:
             return F(0)
         used = self.used - F(t - self.at) * F(l["rate_count"], l["rate_us"])
-        return min(max(used, F(0)), max(F(l["limit"]), self.used) if self.debt else F(l["limit"]))
+        return min(max(used, F(0)), F(self.most(l)))
 
     def left(self, l, t):
         return max(0, math.floor(l["limit"] - self.used_at(l, t)))
@@ -40,7 +43,7 @@ class Refill:
         rule = rule or l
         if l["algorithm"] == "gcra":
             rule = dict(rule, limit=l["limit"])
-        used, most = self.used_at(rule, t), max(F(l["limit"]), self.used) if self.debt else F(l["limit"])
+        used, most = self.used_at(rule, t), F(self.most(l))
         if all(rule[k] == l[k] for k in ("limit", "rate_count", "rate_us")) and used < most:
             return
         used, self.at = used if self.debt else min(used, most), t
@@ -131,8 +134,13 @@ class SlidingWindow:
         self.counts[i] = self.counts.get(i, 0) + cost
 
     def adjust(self, l, t, rule, done, delta):
-        i = (t if delta > 0 else min(t, done["at_us"])) // -(-l["window_us"] // l["precision"])
-        self.counts[i] = max(0, self.counts.get(i, 0) + delta)
+        """More is counted like a request of now."""
+        if delta > 0:
+            self.settle(l, t, rule)
+            self.take(l, t, delta, None)
+        else:
+            i = min(t, done["at_us"]) // -(-l["window_us"] // l["precision"])
+            self.counts[i] = max(0, self.counts.get(i, 0) + delta)
 
 
 class SlidingLog:
@@ -155,9 +163,14 @@ class SlidingLog:
         self.times = [(e, whose) for e, whose in self.times if t - e < l["window_us"]] + [(t, lease)] * cost
 
     def adjust(self, l, t, rule, done, delta):
+        """Of units beyond the limit no more are kept than have a say: what is older than the newest `limit` goes."""
         if delta > 0:
             self.settle(l, t)
-            self.take(l, t, delta, None)
+            self.take(l, t, min(delta, l["limit"]), None)
+            over = len(self.times) - l["limit"]
+            if over > 0:
+                self.times.sort(key=lambda e: e[0])
+                self.times = [e for e in self.times if e[0] >= self.times[over - 1][0]]
         mine = [e for e in self.times if e[1] == done["lease"]]
         for e in mine[:-delta] if delta < 0 else []:
             self.times.remove(e)

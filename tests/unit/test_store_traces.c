@@ -172,7 +172,8 @@ static int64_t some_state(mix_t *x, int64_t now_us)
         x->check.cost = 1 + below(below(2) ? 2 : 10);
         if (ask(x, now_us, &v) && below(4) == 0)
             sg_memory_settle(x->m, &x->check, &v, below(20), WHOLE, now_us);
-        now_us += below(3) == 0 ? below((l->algo == SG_ALGO_CONCURRENCY ? l->lease_us : l->window_us) / 8 + 2) : 0;
+        if (below(3) == 0)
+            now_us += below((l->algo == SG_ALGO_CONCURRENCY ? l->lease_us : l->window_us) / 8 + 2);
     }
     x->check.cost = 1 + below(below(2) ? 2 : 10);
     return now_us;

@@ -70,6 +70,16 @@ class Decision:
         self.wrong_bucket = len(reply) == 2
 
 
+class Settlement:
+    """One run of the script that settles a decision."""
+
+    def __init__(self, at_us, keys, argv, reply, before, after):
+        self.at_us, self.keys, self.reply, self.before, self.after = at_us, keys, reply, before, after
+        self.real_s = time.monotonic()
+        self.lease, self.taken, self.delta, self.decided_us = argv[1].decode(), int(argv[2]), int(argv[3]), int(argv[4])
+        self.wrong_bucket = reply[1] == 2
+
+
 class Release:
     def __init__(self, key, lease):
         self.key, self.lease = key, lease
@@ -176,5 +186,6 @@ class ClockedRedis:
             if not reply.args[0].startswith(b"NOSCRIPT"):
                 self.strange.append(reply)
         else:
-            self.log.append(Decision(now, [k.decode() for k in keys], argv, reply, before, after))
+            kind = Settlement if argv[0] == b"settle" else Decision
+            self.log.append(kind(now, [k.decode() for k in keys], argv, reply, before, after))
         return raw

@@ -128,6 +128,16 @@ static void close_one(sg_sync_t *s)
     sg_free(s);
 }
 
+/* It can be looked at: what it may not or cannot do now, others find out. */
+static bool is_there(const sg_sync_value_t *v)
+{
+    static const char *const words[] = {"NOPERM", "LOADING", "MISCONF", "MASTERDOWN"};
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
+        if (sg_str_starts(sg_sync_text(v), sg_str(words[i])))
+            return true;
+    return !sg_sync_is_error(v);
+}
+
 /* What the server says to AUTH may repeat it, so only the first word is shown. */
 static bool greet(sg_sync_t *s, const sg_store_conf_t *conf, sg_why_t *why)
 {
@@ -146,7 +156,7 @@ static bool greet(sg_sync_t *s, const sg_store_conf_t *conf, sg_why_t *why)
     (void)snprintf(line, sizeof line, "SELECT %u", conf->db);
     v = sg_sync_ask(s, conf->db ? line : "PING");
     sg_str_t text = sg_sync_text(v);
-    if (v && (!sg_sync_is_error(v) || sg_str_starts(text, SG_STR("NOPERM"))))
+    if (v && is_there(v))
         return true;
     sg_why_set(why, "%s: %.*s", s->place, v ? (int)text.n : (int)strlen(s->error), v ? text.p : s->error);
     return false;

@@ -1,6 +1,8 @@
 """slotgate doctor: each finding on a Redis that was made to have it, and none on one that is well."""
+import contextlib
 import json
 import os
+import resource
 import shutil
 import socket
 import subprocess
@@ -10,7 +12,8 @@ import time
 import pytest
 
 from harness.gateway import PROGRAM, digest
-from harness.redis import Client, Redis
+from harness.redis import Client, Redis, ReplyError
+from harness.redis_proxy import RedisProxy
 from harness.sockets import free_port
 from harness.wait import until
 
@@ -159,6 +162,28 @@ def test_persistence_that_fails(folder):
         r.stop()
 
 
+@pytest.mark.parametrize("what", ["write", "rewrite"])
+def test_an_append_only_file_that_fails(folder, what):
+    place = os.path.join(folder, "aof")
+    os.mkdir(place)
+    r = Redis(folder, options=["--dir", place, "--appendonly", "yes", "--auto-aof-rewrite-percentage", "0"]).start()
+    try:
+        path = write(folder, config(r))
+        assert Report(path).text("persistence") == "append-only file"
+        if what == "write":
+            resource.prlimit(r.process.pid, resource.RLIMIT_FSIZE, (1000, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
+            r("SET", "x", "y" * 20000)
+            until("the write failed", lambda: "aof_last_write_status:err" in r("INFO", "persistence"))
+        else:
+            shutil.rmtree(place)
+            with contextlib.suppress(ReplyError):
+                r("BGREWRITEAOF")
+            until("the rewrite failed", lambda: "aof_last_bgrewrite_status:err" in r("INFO", "persistence"))
+        assert "append-only file" in Report(path).only("persistence")
+    finally:
+        r.stop()
+
+
 def test_persistence_that_is_there(folder):
     r = Redis(folder, options=["--appendonly", "yes"]).start()
     try:
@@ -297,6 +322,32 @@ def test_a_redis_that_hangs(folder, redis):
         assert "no answer in time" in Report(write(folder, config(redis))).only("connection")
     finally:
         redis.thaw()
+
+
+def test_a_redis_that_is_loading(folder):
+    slow = ["--key-load-delay", "1000", "--loading-process-events-interval-bytes", "1024"]
+    r = Redis(folder, options=["--enable-debug-command", "yes"]).start()
+    try:
+        r("DEBUG", "POPULATE", 50000, "filler", 100)
+        r("SAVE")
+        r.stop()
+        r.options += slow
+        r.start()
+        assert "loading:1" in r("INFO", "persistence")
+        assert "still loads its data" in Report(write(folder, config(r))).only("role")
+    finally:
+        r.stop()
+
+
+def test_a_redis_that_goes_away(folder, redis):
+    """In the middle of its keys."""
+    proxy = RedisProxy(redis)
+    proxy.cut_at = ("SCAN",)
+    try:
+        text = Report(write(folder, config(redis, 'url: "%s"' % proxy.url))).only("connection")
+        assert text.startswith("lost: ") and proxy.executed["INFO"] > 0
+    finally:
+        proxy.close()
 
 
 def test_password(folder, redis):

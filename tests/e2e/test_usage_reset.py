@@ -69,6 +69,11 @@ def usage(gateway, tenant):
     return by_command
 
 
+def calls_of(node, command):
+    found = node("INFO", "commandstats").split("cmdstat_%s:calls=" % command)
+    return int(found[1].split(",")[0]) if len(found) > 1 else 0
+
+
 FRESH = {("c.day", None): 100, ("c.burst", "one"): 5, ("c.smooth", "one"): 5, ("c.trial", "one"): 1,
          ("c.burst", "two"): 5, ("c.smooth", "two"): 5, ("c.trial", "two"): 1}
 
@@ -84,6 +89,7 @@ def test_reset_of_one_tenant(gateway, upstream, redis, reset):
     acme = [k for k in names if k.split("{")[1].split("}")[0] == tag_of(g, "acme")]
     assert len(acme) == 8            # day; burst, smooth and trial of two keys; the log of one address
     assert reset(g, "acme") == 8
+    assert calls_of(redis, "scan") > 0 and calls_of(redis, "unlink") > 0 and calls_of(redis, "del") == 0
     assert sorted(set(names) - set(acme)) == redis.keys()       # another tenant, and anonymous callers, keep theirs
     assert usage(g, "acme") == FRESH
     assert usage(g, "other")[("c.burst", "one")] == 4
@@ -217,6 +223,7 @@ def test_reset_while_redis_hangs(gateway, upstream, redis):
 
 
 def test_reset_in_a_cluster(gateway, upstream, folder):
+    """Of one tenant's keys, at the node that has them; the other tenant, whose keys lie there and on the other node, keeps its own."""
     options = ["--cluster-enabled", "yes", "--cluster-node-timeout", "60000"]
     nodes = [Redis(folder, name="node%d" % i, options=options + ["--cluster-port", str(free_port()), "--cluster-config-file", "node%d.conf" % i])
              for i in range(2)]
@@ -233,9 +240,22 @@ def test_reset_in_a_cluster(gateway, upstream, folder):
         for seed in nodes:      # one of them does not have the tenant's slot
             g = gateway(config(upstream, None, "mode: cluster, deny_cache: false, nodes: [\"127.0.0.1:%d\"]" % seed.port))
             until("the store decides", lambda: asked(g, "key-one", 1)[0] != 503)
+            assert asked(g, "key-other", 1) != [503] and asked(g, None, 1) != [503]
             assert usage(g, "acme")[("c.burst", "one")] < 5
+            tag = "{%s}" % tag_of(g, "acme")
+            owner = next(n for n in nodes if any(tag in k for k in n.keys()))
+            for n in nodes:         # as if it had keys on both: names of another tenant in slots of each
+                other = next(t for t in ("t%d" % i for i in range(99)) if (n("CLUSTER", "KEYSLOT", t) < 8192) == (n is nodes[0]))
+                n("SET", "rl:tb:v1:{%s}:c.burst" % other, 1, "EX", 1000)
+            others = [[k for k in n.keys() if tag not in k] for n in nodes]
+            assert all(others)
+            before = [(calls_of(n, "scan"), calls_of(n, "unlink")) for n in nodes]
             reset = (reset_by_admin, reset_by_command)[nodes.index(seed)]
             assert reset(g, "acme") >= 5
+            assert [n.keys() for n in nodes] == others
+            for n, (scans, unlinks) in zip(nodes, before):
+                assert (calls_of(n, "scan") > scans, calls_of(n, "unlink") > unlinks) == (n is owner, n is owner)
+                assert calls_of(n, "del") == calls_of(n, "flushdb") == calls_of(n, "flushall") == 0
             assert usage(g, "acme") == FRESH
             g.stop()
     finally:

@@ -55,11 +55,12 @@ class Redis:
         self.process = None
 
     def start(self):
+        # With restore_signals a file that may not grow would end it, instead of being an error of writing.
         program = "redis-server"
         self.process = subprocess.Popen(
             [program, "--port", str(self.port), "--bind", "127.0.0.1", "--unixsocket", self.path, "--save", "", "--appendonly", "no",
              "--dir", self.folder, "--daemonize", "no", "--logfile", os.path.join(self.folder, self.name + ".redis.log")] + self.options,
-            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, restore_signals=False)
         until("Redis answers", self.answers)
         return self
 

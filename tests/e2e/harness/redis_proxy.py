@@ -24,12 +24,12 @@ def command_name(command):
 
 class RedisProxy:
     """`delay_s`: each reply is that late. `swallow`: commands are executed, and their replies vanish. `cut`: the same, and the
-    connection is closed. `canned`: {command, or "*": bytes} are answered here and not executed. `refuse`: connections are closed
+    connection is closed; `cut_at`: at these commands only. `canned`: {command, or "*": bytes} are answered here and not executed. `refuse`: connections are closed
     at once."""
 
     def __init__(self, redis):
         self.redis = redis
-        self.delay_s, self.swallow, self.cut, self.refuse, self.canned = 0, False, False, False, {}
+        self.delay_s, self.swallow, self.cut, self.refuse, self.canned, self.cut_at = 0, False, False, False, {}, ()
         self.accepted, self.executed = 0, collections.Counter()
         self._open = []
         self._listener = socket.create_server(("127.0.0.1", 0), backlog=512)
@@ -75,7 +75,7 @@ class RedisProxy:
                 server.sendall(command)
                 canned = read_reply(answers)
                 self.executed[name] += 1
-            if self.cut:
+            if self.cut or name in self.cut_at:
                 raise ConnectionError("cut")
             if not self.swallow:
                 replies.put((time.monotonic() + self.delay_s, canned))
@@ -94,7 +94,7 @@ class RedisProxy:
             pass
 
     def heal(self):
-        self.delay_s, self.swallow, self.cut, self.refuse, self.canned = 0, False, False, False, {}
+        self.delay_s, self.swallow, self.cut, self.refuse, self.canned, self.cut_at = 0, False, False, False, {}, ()
 
     def close(self):
         self._listener.shutdown(socket.SHUT_RDWR)

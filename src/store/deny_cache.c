@@ -13,6 +13,7 @@ typedef struct {
     size_t name_len;
     char name[NAME_BYTES];
     int64_t put_us, until_us;
+    int64_t ask_us;             /* from then on one request asks the store; INT64_MAX: none */
     int64_t store_now_us;
     size_t count;
     sg_limit_result_t at[LIMITS_KEPT];
@@ -126,6 +127,8 @@ void sg_deny_cache_put(sg_deny_cache_t *c, const sg_check_t *check, const sg_ver
     memcpy(d->name, name.text, name.n);
     d->put_us = now_us;
     d->until_us = now_us + us;
+    /* One that ends by its retry time may pass then, and not before. */
+    d->ask_us = us < SG_DENY_CACHE_MAX_US ? INT64_MAX : d->until_us - SG_DENY_CACHE_AHEAD_US;
     if (d->until_us > c->last_us)
         c->last_us = d->until_us;
     d->store_now_us = verdict->now_us;
@@ -143,13 +146,16 @@ bool sg_deny_cache_get(sg_deny_cache_t *c, const sg_check_t *check, int64_t now_
     name_t name;
     if (now_us >= c->last_us || !name_of(check, &name))
         return false;
-    denial_t **set = set_of(c, &name);
-    const denial_t *d = NULL;
+    denial_t **set = set_of(c, &name), *d = NULL;
     for (size_t i = 0; i < WAYS && !d; i++)
         if (is_of(set[i], &name))
             d = set[i];
     if (!d || now_us >= d->until_us)
         return false;
+    if (now_us >= d->ask_us) {
+        d->ask_us = INT64_MAX;
+        return false;
+    }
     int64_t gone_us = now_us - d->put_us;
     out->allowed = false;
     out->now_us = d->store_now_us + gone_us;

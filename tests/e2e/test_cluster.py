@@ -152,6 +152,14 @@ def test_slots_are_learned_and_scripts_brought_to_each_node(gateway, cluster):
     assert g.metric("slotgate_store_errors_total") == 0
 
 
+def all_by_the_cluster(g, load):
+    """Where every key has one place, no request gets the policy; those that were under way before may have."""
+    load.goes_on(2)
+    before = g.metric("slotgate_limit_decisions_total", source="open")
+    load.goes_on(10)
+    assert g.metric("slotgate_limit_decisions_total", source="open") == before
+
+
 def test_a_slot_moves_under_load(gateway, cluster):
     g = gateway(config(cluster))
     warm(g)
@@ -163,9 +171,11 @@ def test_a_slot_moves_under_load(gateway, cluster):
         source = cluster.begin_move(slot, to)
         load.goes_on()
         cluster.move_keys(slot, source, to)
-        load.goes_on()                          # ASK
+        asked = to.calls("asking")
+        all_by_the_cluster(g, load)             # ASK
+        assert to.calls("asking") > asked
         cluster.end_move(slot, to)
-        load.goes_on()                          # MOVED
+        all_by_the_cluster(g, load)             # MOVED
     load.join()
     still = set(range(CALLERS)) - moving
     by = check_counts(g, cluster, load, set(range(CALLERS)))

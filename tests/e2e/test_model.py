@@ -330,13 +330,14 @@ class Replay:
         for l, key, before, after in zip(request.limits, decision.keys, decision.before, decision.after):
             assert key not in self.sure or before == after, ("a request that took nothing changed", key)
 
-    def forget_expired(self, request, d):
-        """Redis lets keys live by the real clock: what the test's own has gone back behind may be gone, a second after it was used."""
-        for l, key, before in zip(request.limits, d.keys, d.before):
-            if self.went_back and before is None and d.real_s - self.touched.get(key, d.real_s) > 0.9:
-                self.model.forget(l.counter(request.who), l.of(request.who[0]), d.at_us)
-            if d.cost > 0:
-                self.touched[key] = d.real_s
+    def forget_expired(self, entry, counters, limits, at_us, renewed):
+        """Redis lets keys live by the real clock: what the test's own has gone back behind may be gone, a second after it was renewed.
+        What is used of it is renewed; a log of which all is out is not."""
+        for i, (counter, l, key) in enumerate(zip(counters, limits, entry.keys)):
+            if self.went_back and entry.before[i] is None and entry.real_s - self.touched.get(key, entry.real_s) > 0.9:
+                self.model.forget(counter, l, at_us)
+            if renewed[i] and entry.after[i] is not None:
+                self.touched[key] = entry.real_s
 
     def decide(self, request, d):
         self.decisions += 1
@@ -345,7 +346,8 @@ class Replay:
         if d.wrong_bucket:
             assert d.before == d.after, "a wrong bucket wrote"
             return
-        self.forget_expired(request, d)
+        counters, limits = [l.counter(request.who) for l in request.limits], [l.of(request.who[0]) for l in request.limits]
+        self.forget_expired(d, counters, limits, d.at_us, [d.cost > 0 and reset_ms > 0 for reset_ms in d.reply[4::5]])
         limits, allowed, answers = request.ask(self.model, d.at_us, d.lease)
         want = [d.at_us, int(allowed)]
         for a in answers:
@@ -380,8 +382,10 @@ class Replay:
             request.real = request.cost + s.delta
         assert s.delta == request.real - request.cost and s.delta != 0
         assert (s.taken, s.decided_us, s.reply) == (done["cost"], done["at_us"], [s.at_us, 1])
-        counters = [l.counter(request.who) for l, own in zip(request.limits, done["limits"]) if own in took(done)]
+        limits = took(done)
+        counters = [l.counter(request.who) for l, own in zip(request.limits, done["limits"]) if own in limits]
         assert [self.names[c] for c in counters] == [k.rsplit(":", 1)[0] if c[1] == "fixed_window" else k for c, k in zip(counters, s.keys)]
+        self.forget_expired(s, counters, limits, s.at_us if s.delta > 0 else s.decided_us, [s.delta > 0] * len(limits))
         self.model.settle(done, request.real, s.at_us)
         self.settled += 1
 

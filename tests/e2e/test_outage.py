@@ -382,20 +382,20 @@ def test_local_counts_the_same_scopes_with_its_share(gateway, redis, proxy):
 
 
 def test_memory_and_descriptors_stay_flat(gateway, redis, proxy):
+    """Through every rung of the ladder, one after the other, again and again."""
     g = settled(gateway(config(proxy.url)))
 
-    def outage():
-        proxy.swallow = True
-        assert ask(g, 100) == [200] * 100
-        proxy.heal()
-        redis.stop()
-        assert ask(g, 100) == [200] * 100
-        redis.start()
-        settled(g)
-    outage()
+    def outages():
+        for rung in LADDER:
+            fault = rung(redis, proxy)
+            fault.begin()
+            assert ask(g, 60) == [200] * 60, rung
+            fault.end()
+            settled(g)
+    outages()
     rss, fds = g.rss_bytes(), descriptors(g, redis)
-    for _ in range(4):
-        outage()
+    for _ in range(2):
+        outages()
     until("as many descriptors as before", lambda: g.fds() <= fds)
     # AddressSanitizer keeps what was freed for a while.
     sanitized = b"sanitizers:    none" not in subprocess.run([PROGRAM, "-V"], stdout=subprocess.PIPE, check=True).stdout

@@ -69,11 +69,6 @@ def usage(gateway, tenant):
     return by_command
 
 
-def calls_of(node, command):
-    found = node("INFO", "commandstats").split("cmdstat_%s:calls=" % command)
-    return int(found[1].split(",")[0]) if len(found) > 1 else 0
-
-
 FRESH = {("c.day", None): 100, ("c.burst", "one"): 5, ("c.smooth", "one"): 5, ("c.trial", "one"): 1,
          ("c.burst", "two"): 5, ("c.smooth", "two"): 5, ("c.trial", "two"): 1}
 
@@ -89,7 +84,7 @@ def test_reset_of_one_tenant(gateway, upstream, redis, reset):
     acme = [k for k in names if k.split("{")[1].split("}")[0] == tag_of(g, "acme")]
     assert len(acme) == 8            # day; burst, smooth and trial of two keys; the log of one address
     assert reset(g, "acme") == 8
-    assert calls_of(redis, "scan") > 0 and calls_of(redis, "unlink") > 0 and calls_of(redis, "del") == 0
+    assert redis.calls("scan") > 0 and redis.calls("unlink") > 0 and redis.calls("del") == 0
     assert sorted(set(names) - set(acme)) == redis.keys()       # another tenant, and anonymous callers, keep theirs
     assert usage(g, "acme") == FRESH
     assert usage(g, "other")[("c.burst", "one")] == 4
@@ -249,13 +244,13 @@ def test_reset_in_a_cluster(gateway, upstream, folder):
                 n("SET", "rl:tb:v1:{%s}:c.burst" % other, 1, "EX", 1000)
             others = [[k for k in n.keys() if tag not in k] for n in nodes]
             assert all(others)
-            before = [(calls_of(n, "scan"), calls_of(n, "unlink")) for n in nodes]
+            before = [(n.calls("scan"), n.calls("unlink")) for n in nodes]
             reset = (reset_by_admin, reset_by_command)[nodes.index(seed)]
             assert reset(g, "acme") >= 5
             assert [n.keys() for n in nodes] == others
             for n, (scans, unlinks) in zip(nodes, before):
-                assert (calls_of(n, "scan") > scans, calls_of(n, "unlink") > unlinks) == (n is owner, n is owner)
-                assert calls_of(n, "del") == calls_of(n, "flushdb") == calls_of(n, "flushall") == 0
+                assert (n.calls("scan") > scans, n.calls("unlink") > unlinks) == (n is owner, n is owner)
+                assert n.calls("del") == n.calls("flushdb") == n.calls("flushall") == 0
             assert usage(g, "acme") == FRESH
             g.stop()
     finally:

@@ -260,8 +260,32 @@ static void test_denial_times(void **state)
     assert_true(kept(&c, 600099));
     assert_false(kept(&c, 600100));     /* from here on it may pass */
     denied(&c, INT64_C(3600000000));
-    assert_true(kept(&c, 100 + SG_DENY_CACHE_MAX_US - 1));
+    assert_true(kept(&c, 100 + SG_DENY_CACHE_MAX_US - SG_DENY_CACHE_AHEAD_US - 1));
     assert_false(kept(&c, 100 + SG_DENY_CACHE_MAX_US));
+}
+
+/* Before a denial ends by its age one request asks, and the others need not; the answer keeps it for another
+ * second. Without an answer it ends in time, and where it ends because the request may pass nobody asks. */
+static void test_one_asks_for_all(void **state)
+{
+    (void)state;
+    denial_case_t c;
+    sg_verdict_t v;
+    int64_t ahead_us = SG_DENY_CACHE_MAX_US - SG_DENY_CACHE_AHEAD_US, retry_us[] = {5000000, 600000};
+    for (int i = 0; i < 2; i++) {
+        sg_deny_cache_t *cache = sg_deny_cache_new();
+        int64_t until_us = i == 0 ? SG_DENY_CACHE_MAX_US : retry_us[i];
+        denied(&c, retry_us[i]);
+        sg_deny_cache_put(cache, &c.check, &c.verdict, 0);
+        assert_true(sg_deny_cache_get(cache, &c.check, until_us - SG_DENY_CACHE_AHEAD_US - 1, &v));
+        assert_int_equal(sg_deny_cache_get(cache, &c.check, until_us - SG_DENY_CACHE_AHEAD_US, &v), i == 1);
+        for (int64_t t = until_us - SG_DENY_CACHE_AHEAD_US; t < until_us; t += 1000)
+            assert_true(sg_deny_cache_get(cache, &c.check, t, &v));
+        assert_false(sg_deny_cache_get(cache, &c.check, until_us, &v));
+        sg_deny_cache_put(cache, &c.check, &c.verdict, ahead_us + 500);
+        assert_true(sg_deny_cache_get(cache, &c.check, until_us, &v));
+        sg_deny_cache_free(cache);
+    }
 }
 
 static void test_denial_moves_on(void **state)
@@ -366,6 +390,7 @@ int main(void)
         cmocka_unit_test(test_reply_errors),
         cmocka_unit_test(test_reply_error_word),
         cmocka_unit_test(test_denial_times),
+        cmocka_unit_test(test_one_asks_for_all),
         cmocka_unit_test(test_denial_moves_on),
         cmocka_unit_test(test_denials_of_many_callers),
         cmocka_unit_test(test_denial_is_the_caller_s_own),

@@ -90,12 +90,15 @@ class Redis:
     def keys(self):
         return sorted(self("KEYS", "*"))
 
-    def evalsha_calls(self):
-        """EVALSHA commands that this server has executed."""
+    def calls(self, command):
+        """Commands of this name that this server has executed."""
         for line in self("INFO", "commandstats").splitlines():
-            if line.startswith("cmdstat_evalsha:"):
+            if line.startswith("cmdstat_%s:" % command):
                 return int(line.split("calls=")[1].split(",")[0])
         return 0
+
+    def evalsha_calls(self):
+        return self.calls("evalsha")
 
     def freeze(self):
         self.process.send_signal(signal.SIGSTOP)

@@ -27,6 +27,7 @@ typedef struct {
     char *load_error; /* NULL: the last load went well */
     int64_t loaded_wall_us;
     sg_memory_t *memory;
+    sg_blocks_t *blocks;
     sg_upstream_shared_t *upstreams;
     sg_admission_t *admission;
     sg_access_log_t *log;
@@ -360,6 +361,7 @@ static bool start_workers(gateway_t *g, sg_why_t *why)
                                                            .tls = g->tls,
                                                            .metrics = sg_metrics_block(g->metrics),
                                                            .memory = g->memory,
+                                                           .blocks = g->blocks,
                                                            .upstreams = g->upstreams,
                                                            .admission = g->admission,
                                                            .log = g->log,
@@ -376,12 +378,13 @@ static bool start_workers(gateway_t *g, sg_why_t *why)
 static bool start(gateway_t *g, sg_why_t *why)
 {
     g->memory = sg_memory_new(MEMORY_ENTRIES);
+    g->blocks = sg_blocks_new();
     g->upstreams = sg_upstream_shared_new();
     g->admission = sg_admission_new();
     g->log = sg_access_log_new(g->config->log.access, why);
     if (!g->log)
         return false;
-    g->store = sg_store_new(g->loop, g->config, g->memory, sg_metrics_block(g->metrics));
+    g->store = sg_store_new(g->loop, g->config, g->memory, NULL, sg_metrics_block(g->metrics));
     if (!start_admin(g, why) || !start_workers(g, why))
         return false;
     g->signals = sg_signals_new(g->loop, on_signal, g);
@@ -410,6 +413,7 @@ static void stop(gateway_t *g)
     sg_admission_free(g->admission);
     sg_upstream_shared_free(g->upstreams);
     sg_memory_free(g->memory);
+    sg_blocks_free(g->blocks);
     sg_config_unref(g->config);
     sg_tls_unref(g->tls);
     sg_metrics_free(g->metrics);

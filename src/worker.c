@@ -177,7 +177,8 @@ static void parts_free(sg_worker_t *w)
 {
     sg_timer_stop(w->loop, &w->tick); /* it looks at the server */
     sg_server_free(w->server);
-    for (int i = 0; i < 3; i++) /* what the ended requests gave back goes out */
+    sg_store_give_back(w->store);
+    for (int i = 0; i < 3; i++) /* what the ended requests gave back goes out, and blocks */
         sg_loop_turn(w->loop, 0);
     sg_proxy_free(w->proxy);
     sg_upstreams_free(w->upstreams);
@@ -191,7 +192,7 @@ static void parts_free(sg_worker_t *w)
 
 static bool parts_new(sg_worker_t *w, const sg_worker_setup_t *setup, sg_why_t *why)
 {
-    w->store = sg_store_new(w->loop, w->config, setup->memory, setup->metrics);
+    w->store = sg_store_new(w->loop, w->config, setup->memory, setup->blocks, setup->metrics);
     w->upstreams = sg_upstreams_new(w->loop, w->config, setup->upstreams, setup->metrics);
     w->proxy = sg_proxy_new(&(sg_proxy_setup_t){.loop = w->loop,
                                                 .config = w->config,

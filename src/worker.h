@@ -15,7 +15,8 @@ typedef struct {
     sg_config_t *config;
     sg_tls_t *tls; /* NULL: plain HTTP */
     sg_metrics_block_t *metrics;
-    sg_memory_t *memory; /* these four are shared by all workers and outlive them */
+    sg_memory_t *memory; /* these five are shared by all workers and outlive them */
+    sg_blocks_t *blocks;
     sg_upstream_shared_t *upstreams;
     sg_admission_t *admission;
     sg_access_log_t *log;

@@ -111,7 +111,7 @@ static need_t need(const capacity_t *x, const sg_limit_t *l)
         return (need_t){0, 0};
     int64_t units = (int64_t)ceil((double)l->limit * x->used);
     return (need_t){(int64_t)ceil(owners(x, l)),
-                    sg_footprint_key_bytes(&x->config->store, l, units < 1 ? 1 : units)};
+                    sg_footprint_key_bytes(&x->config->store, sg_limit_kept(l), units < 1 ? 1 : units)};
 }
 
 /* --- output --------------------------------------------------------------------------------------- */

@@ -197,7 +197,7 @@ static void peek(sg_explain_t *x, const sg_check_t *check)
     sg_log_set(SG_LOG_ERROR, false);
     wait_t w = {.x = x, .loop = sg_loop_new()};
     sg_memory_t *memory = sg_memory_new(1);
-    sg_store_t *store = sg_store_new(w.loop, x->config, memory, NULL);
+    sg_store_t *store = sg_store_new(w.loop, x->config, memory, NULL, NULL);
     sg_ticket_t *ticket = NULL;
     bool now = sg_store_check(store, check, &x->answer, &ticket, on_answer, &w);
     for (int64_t wait_us = 0; !now && !w.done; wait_us = 100000) /* the first turn sends what was asked */
@@ -220,7 +220,7 @@ static void name_keys(sg_explain_t *x, const sg_key_scope_t *scope, int64_t now_
         char room[SG_KEY_BYTES];
         if (x->limits[i].limit->unlimited)
             continue;
-        sg_str_t key = sg_limit_key(scope, x->limits[i].limit, now_us, room, &bucket);
+        sg_str_t key = sg_limit_key(scope, sg_limit_kept(x->limits[i].limit), now_us, room, &bucket);
         snprintf(x->limits[i].key, sizeof x->limits[i].key, "%.*s", SG_STR_ARG(key));
     }
 }

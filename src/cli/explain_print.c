@@ -86,6 +86,8 @@ static void print_limit(const sg_explain_limit_t *l)
                (double)l->left->reset_us / 1e6);
     else
         printf("limit %" PRId64, limit->limit);
+    if (limit->ledger)
+        printf(", and what gateways have taken ahead (at most %" PRId64 " each)", limit->block);
     printf("%s\n    %s\n", limit->dry_run ? "  (dry run)" : "", l->key);
 }
 
@@ -162,6 +164,8 @@ static json_t *limit_json(const sg_explain_limit_t *l)
                           sg_algo_name(limit->algo), "per", scope_name(limit->per), "dry_run", limit->dry_run,
                           "unlimited", limit->unlimited, "limit", (json_int_t)limit->limit,
                           "key", text_or_null(l->key[0] ? l->key : NULL));
+    if (limit->ledger)
+        json_object_set_new(o, "block", json_integer(limit->block));
     if (l->left) {
         json_object_set_new(o, "remaining", json_integer(l->left->remaining));
         json_object_set_new(o, "reset_seconds", json_real((double)l->left->reset_us / 1e6));

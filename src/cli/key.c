@@ -7,7 +7,6 @@
 #include "base/mem.h"
 #include "base/random.h"
 #include "cli/cli.h"
-#include "http/field.h"
 
 enum { KEY_CHARS = 32, STDIN_MAX = 8192 }; /* 32 of 62 characters: 190 bits */
 
@@ -37,41 +36,23 @@ static int key_new(void)
     return SG_EXIT_OK;
 }
 
-/* One line's end belongs to the file, not to the key. */
-static sg_str_t without_line_end(sg_str_t s)
-{
-    if (s.n && s.p[s.n - 1] == '\n')
-        s.n--;
-    if (s.n && s.p[s.n - 1] == '\r')
-        s.n--;
-    return s;
-}
-
-/* What is wrong with a key; NULL when nothing is. A digest of what no header field can carry would only ever
- * answer 401. */
-static const char *key_fault(sg_str_t key)
-{
-    if (key.n > STDIN_MAX)
-        return "the key is longer than 8192 bytes";
-    if (key.n == 0)
-        return "expected a key on standard input";
-    if (!sg_is_field_value(key) || sg_str_trim(key).n != key.n)
-        return "expected one line without control bytes and without spaces at its ends: no request can carry "
-               "this key";
-    return NULL;
-}
-
 static int key_hash(void)
 {
-    char text[STDIN_MAX + 3]; /* a key and \r\n; one more is too long */
-    sg_str_t key = without_line_end(sg_str_n(text, fread(text, 1, sizeof text, stdin)));
-    const char *fault = key_fault(key);
-    if (fault)
-        fprintf(stderr, "slotgate key hash: %s\n", fault);
-    else
-        print_line("hashed", key);
-    sg_wipe(text, sizeof text);
-    return fault ? SG_EXIT_USAGE : SG_EXIT_OK;
+    char key[STDIN_MAX + 1];
+    size_t n = fread(key, 1, sizeof key, stdin);
+    if (n > STDIN_MAX) {
+        fprintf(stderr, "slotgate key hash: the key is longer than %d bytes\n", STDIN_MAX);
+        return SG_EXIT_USAGE;
+    }
+    if (n && key[n - 1] == '\n')
+        n--;
+    if (n == 0) {
+        fputs("slotgate key hash: expected a key on standard input\n", stderr);
+        return SG_EXIT_USAGE;
+    }
+    print_line("hashed", sg_str_n(key, n));
+    sg_wipe(key, sizeof key);
+    return SG_EXIT_OK;
 }
 
 int sg_cli_key(int argc, char **argv)

@@ -66,7 +66,7 @@ static int connect_store(sg_session_t *s)
     sg_log_set(SG_LOG_ERROR, false);    /* what goes wrong is said below */
     s->loop = sg_loop_new();
     s->memory = sg_memory_new(1);
-    s->store = sg_store_new(s->loop, s->config, s->memory, NULL);
+    s->store = sg_store_new(s->loop, s->config, s->memory, NULL, NULL);
     int64_t end_us = sg_clock_mono_us() + CONNECT_US;
     while (!status.up && sg_clock_mono_us() < end_us) {
         sg_loop_turn(s->loop, 50000);

@@ -73,20 +73,6 @@ static void check_costs(sg_load_t *ld)
     }
 }
 
-/* Keys of one request lie in one slot, by the caller's tag; a budget for everybody lies in another one. */
-static void check_cluster(sg_load_t *ld)
-{
-    const sg_store_conf_t *store = &ld->c->store;
-    for (size_t i = 0; i < ld->c->limit_count; i++) {
-        if (store->type == SG_STORE_REDIS && store->mode == SG_REDIS_CLUSTER &&
-            ld->c->limits[i]->per == SG_PER_ALL)
-            sg_load_error(ld, &ld->limit_places[i],
-                          "%s is per: all, expected tenant, key or ip with store.mode cluster: all keys of a "
-                          "request must lie in one slot",
-                          ld->c->limits[i]->name);
-    }
-}
-
 static bool is_any_address(const sg_endpoint_t *e)
 {
     if (e->sa.ss_family == AF_INET)
@@ -138,7 +124,6 @@ void sg_check_all(sg_load_t *ld)
 {
     sg_place_t whole = {ld->c->source, 0, 0};
     check_listeners(ld, &whole);
-    check_cluster(ld);
     check_classes(ld);
     for (size_t i = 0; i < ld->c->class_count; i++)
         check_order(ld, &ld->c->classes[i]);

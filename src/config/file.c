@@ -1,23 +1,10 @@
 /* file.c - the files that a load reads. */
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "config/load.h"
-
-enum { PIPE_WAIT_MS = 5000 };
-
-/* Opened so that nothing waits without end; what comes through a pipe may take its time all the same. */
-static ssize_t read_patiently(int fd, char *room, size_t n)
-{
-    struct pollfd p = {.fd = fd, .events = POLLIN};
-    ssize_t got = read(fd, room, n);
-    if (got < 0 && errno == EAGAIN && poll(&p, 1, PIPE_WAIT_MS) > 0)
-        got = read(fd, room, n);
-    return got;
-}
 
 static sg_err_t read_all(int fd, sg_arena_t *arena, const char *path, size_t max_bytes, sg_str_t *out,
                          sg_why_t *why)
@@ -29,7 +16,7 @@ static sg_err_t read_all(int fd, sg_arena_t *arena, const char *path, size_t max
     while (!err && n != 0) {
         size_t got;
         char *room = sg_buf_room(&b, 1, &got);
-        n = room ? read_patiently(fd, room, got) : -1;
+        n = room ? read(fd, room, got) : -1;
         if (n > 0)
             sg_buf_added(&b, (size_t)n);
         if (sg_buf_len(&b) > max_bytes) {

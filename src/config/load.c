@@ -237,22 +237,6 @@ static void load_secret(sg_load_t *ld, const sg_key_row_t *row, const sg_node_t 
     field->text = text;
 }
 
-/* Rows that are flagged: a value that differs from the default. */
-static void check_inactive(sg_load_t *ld, const sg_key_row_t *row, const sg_node_t *n)
-{
-    int64_t v[2], d[2];
-    const char *path;
-    if (!row->inactive || n->kind == SG_NODE_BAD)
-        return;
-    if (row->fallback && n->kind == SG_NODE_SCALAR) {
-        if (parse_number(row, n->text, n->quoted, v) || parse_number(row, sg_str(row->fallback), false, d) ||
-            v[0] == d[0])
-            return;
-    }
-    path = sg_schema_path(row, ld->scratch);
-    sg_load_inactive(ld, &n->key_place, path, row->inactive);
-}
-
 void sg_load_row(sg_load_t *ld, const sg_key_row_t *row, const sg_node_t *n, void *target)
 {
     void *field = target ? (char *)target + row->offset : NULL; /* shapes that keep nothing have no target */
@@ -326,7 +310,6 @@ bool sg_load_map(sg_load_t *ld, const sg_node_t *n, const sg_shape_t *shape, voi
             continue;
         }
         seen |= UINT64_C(1) << (row - shape->rows);
-        check_inactive(ld, row, child);
         sg_load_row(ld, row, child, target);
     }
     for (size_t i = 0; i < shape->count && defaults; i++) {

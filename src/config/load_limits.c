@@ -1,5 +1,6 @@
 /* load_limits.c - the sections classes and plans, and the overrides of tenants. */
 #include "config/load.h"
+#include "gate/block.h"
 
 /* Which numbers an algorithm has: names of keys, in the order of sg_algo_t; the first is the number of
  * units. */
@@ -129,6 +130,28 @@ static void finish(sg_load_t *ld, const sg_node_t *n, sg_limit_t *l)
         sg_check_log_memory(ld, l, &at->place);
 }
 
+/* In a cluster a budget for everybody lies in another slot than a request's own keys. */
+static bool takes_ahead(const sg_load_t *ld, sg_limit_t *l)
+{
+    bool cluster = ld->c->store.type == SG_STORE_REDIS && ld->c->store.mode == SG_REDIS_CLUSTER;
+    if (cluster && l->per == SG_PER_ALL && l->block == 0 && l->algo != SG_ALGO_CONCURRENCY)
+        l->block = sg_block_default(l);
+    return l->block > 0 && l->limit > 0;
+}
+
+static void add_ledger(sg_load_t *ld, const sg_node_t *n, sg_limit_t *l)
+{
+    sg_limit_t *ledger = SG_ARENA_NEW(ld->arena, sg_limit_t);
+    const sg_node_t *block = sg_node_get(n, "block");
+    sg_why_t why;
+    if (!takes_ahead(ld, l))
+        return;
+    if (sg_block_ledger(l, ledger, &l->spend_us, &why))
+        sg_load_error(ld, block ? &block->place : &n->place, "%s: %s", l->name, why.text);
+    else if (ld->c->store.type == SG_STORE_REDIS)
+        l->ledger = ledger;
+}
+
 /* `errors` is the count before this limit was read: numbers that were reported are not looked at again. */
 static void add_limit(sg_load_t *ld, sg_str_t class_name, const sg_node_t *n, sg_limit_raw_t *raw,
                       size_t errors)
@@ -169,7 +192,8 @@ static void add_limit(sg_load_t *ld, sg_str_t class_name, const sg_node_t *n, sg
         return;
     apply(n, raw, l);
     finish(ld, n, l);
-    ld->max_limit[index] = l->limit;
+    add_ledger(ld, n, l);
+    ld->max_limit[index] = l->ledger ? l->ledger->limit : l->limit;
 }
 
 static void load_class(sg_load_t *ld, const sg_node_t *n)

@@ -200,10 +200,12 @@ static const sg_key_row_t limit_rows[] = {
     LIMIT_ROWS,
     {"per", WORD("tenant key ip all"),
      .help = "whose counter it is; per key counts anonymous callers per IP; "
-             "all: one for everybody, not with store.mode cluster",
+             "all: one budget for everybody",
      AT(sg_limit_raw_t, per), .fallback = "tenant"},
-    {"block", INT(1, SG_LIMIT_NUMBER_MAX), .help = "per all: units taken ahead at once",
-     AT(sg_limit_raw_t, block), .inactive = "units are taken one request at a time"},
+    {"block", INT(1, SG_LIMIT_NUMBER_MAX),
+     .help = "per all, in Redis: most units that a gateway takes ahead; without it each request's units are "
+             "taken when it comes, with store.mode cluster a hundredth of the limit is taken ahead",
+     AT(sg_limit_raw_t, block)},
 };
 SHAPE(limit, "a limit");
 

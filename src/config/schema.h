@@ -40,7 +40,6 @@ struct sg_key_row {
     const char *fallback; /* default, as it would stand in the file; NULL: none */
     bool required;
     bool optional_map;    /* SG_TYPE_MAP: absent means all of it is off, not its defaults */
-    const char *inactive; /* not NULL: not yet active, with an advice ("" when there is none) */
     sg_load_fn *load;        /* SG_TYPE_OWN */
     const sg_shape_t *shape; /* keys below: SG_TYPE_MAP, and documentation of SG_TYPE_OWN */
     const char *infix;       /* how the path of the keys below goes on: "[]", ".NAME", "" */

@@ -152,8 +152,6 @@ static void print_row(const char *path, const sg_key_row_t *row, void *cls)
     if (sg_buf_len(&b))
         fprintf(out, "    range: %.*s\n", SG_STR_ARG(sg_buf_str(&b)));
     fprintf(out, "    %s\n", row->help);
-    if (row->inactive)
-        fprintf(out, "    not yet active%s%s\n", *row->inactive ? ": " : "", row->inactive);
     sg_buf_deinit(&b);
 }
 

@@ -25,7 +25,7 @@ typedef struct {
 typedef struct {
     int64_t width_us, current, offset_us; /* current sub-window, and how far into it */
     size_t last;                          /* = precision */
-    int64_t count[PRECISION_MAX + 1];
+    int64_t count[PRECISION_MAX + 2]; /* a ledger of blocks has one sub-window more */
     bool moved; /* counts stand elsewhere than in the state */
 } view_t;
 

@@ -29,7 +29,7 @@ typedef enum {
 typedef enum { SG_PER_TENANT, SG_PER_KEY, SG_PER_IP, SG_PER_ALL } sg_scope_t;
 
 /* One rule, with plan and overrides applied. Owned by the config snapshot; immutable. */
-typedef struct {
+typedef struct sg_limit {
     const char *name;           /* class.limit: "search.burst" */
     sg_algo_t algo;
     sg_scope_t per;
@@ -41,10 +41,20 @@ typedef struct {
     int64_t window_us;          /* windows and log; token bucket, gcra: time to fill, rounded up */
     int64_t lease_us;           /* concurrency */
     uint32_t precision;         /* sliding window: sub-windows per window */
-    int64_t block;              /* per: all */
+    int64_t block;              /* per: all: most units that a process takes ahead; 0: none */
+    /* What units are taken ahead by, in a Redis that counts for several processes (gate/block.h); NULL: each
+     * request's units are taken when it comes. */
+    const struct sg_limit *ledger;
+    int64_t spend_us;           /* ... and for how long they may be spent */
     unsigned index;             /* place in the config's table of limits */
     unsigned metric;            /* id from metrics/, stable across reloads */
 } sg_limit_t;
+
+/* The rule that its key in Redis is of. */
+static inline const sg_limit_t *sg_limit_kept(const sg_limit_t *l)
+{
+    return l->ledger ? l->ledger : l;
+}
 
 /* "token_bucket" and so on; two letters of the key name: "tb". */
 const char *sg_algo_name(sg_algo_t a);

@@ -66,6 +66,7 @@ struct sg_metrics_block {
     sg_chunks_t targets;        /* of sg_counter_t: SG_FLAG_... */
     sg_histogram_t overhead, store_duration;
     sg_counter_t settlements[SG_SETTLED_COUNT];
+    sg_counter_t block_units[SG_BLOCK_EVENTS];
     sg_counter_t store_errors[SG_STORE_ERR_COUNT];
     sg_counter_t store_up, breaker_open;
     sg_counter_t refused[SG_REASON_COUNT];

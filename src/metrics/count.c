@@ -133,6 +133,12 @@ void sg_count_settlement(sg_metrics_block_t *b, sg_settled_t how)
         sg_counter_add(&b->settlements[how], 1);
 }
 
+void sg_count_block_units(sg_metrics_block_t *b, sg_block_event_t e, int64_t units)
+{
+    if (b)
+        sg_counter_add(&b->block_units[e], (uint64_t)units);
+}
+
 void sg_count_store_request(sg_metrics_block_t *b, int64_t duration_us)
 {
     if (b)

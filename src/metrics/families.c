@@ -154,6 +154,12 @@ void sg_write_settlements(sg_expose_job_t *x)
         sg_write_u64(&x->w, LABELS(sg_settled_name(s)), MEMBER(x, settlements[s]));
 }
 
+void sg_write_block_units(sg_expose_job_t *x)
+{
+    for (unsigned e = 0; e < SG_BLOCK_EVENTS; e++)
+        sg_write_u64(&x->w, LABELS(sg_block_event_name(e)), MEMBER(x, block_units[e]));
+}
+
 void sg_write_store_errors(sg_expose_job_t *x)
 {
     for (unsigned e = 0; e < SG_STORE_ERR_COUNT; e++)

@@ -71,6 +71,16 @@ typedef enum {
 const char *sg_settled_name(sg_settled_t s);
 void sg_count_settlement(sg_metrics_block_t *b, sg_settled_t how);
 
+/* Units of limits per: all that are taken ahead in blocks. */
+typedef enum {
+    SG_BLOCK_TAKEN,
+    SG_BLOCK_RETURNED,      /* not spent in time, and given back */
+    SG_BLOCK_LOST,          /* given back, which the store did not confirm; counted as returned as well */
+    SG_BLOCK_EVENTS
+} sg_block_event_t;
+const char *sg_block_event_name(sg_block_event_t e);
+void sg_count_block_units(sg_metrics_block_t *b, sg_block_event_t e, int64_t units);
+
 /* Store. */
 typedef enum {
     SG_STORE_ERR_TIMEOUT, SG_STORE_ERR_CONNECT, SG_STORE_ERR_RESET, SG_STORE_ERR_AUTH, SG_STORE_ERR_LOADING,

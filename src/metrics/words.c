@@ -32,6 +32,13 @@ const char *sg_settled_name(sg_settled_t s)
     return names[s];
 }
 
+const char *sg_block_event_name(sg_block_event_t e)
+{
+    static const char *const names[SG_BLOCK_EVENTS] = {
+        [SG_BLOCK_TAKEN] = "taken", [SG_BLOCK_RETURNED] = "returned", [SG_BLOCK_LOST] = "lost"};
+    return names[e];
+}
+
 const char *sg_store_err_name(sg_store_err_t e)
 {
     static const char *const names[SG_STORE_ERR_COUNT] = {

@@ -172,6 +172,7 @@ static void check_limits(sg_exchange_t *ex)
         return;
     }
     ex->check.cost = route->cost;
+    ex->check.settles = route->cost_from != SG_COST_FIXED;
     ex->check.scope.tag = ex->identity.tag;
     ex->check.scope.key = ex->identity.key ? ex->identity.key->hash.text : NULL;
     ask_store(ex);

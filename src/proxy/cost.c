@@ -41,6 +41,5 @@ void sg_cost_settle(sg_exchange_t *ex)
                   : ex->cost > ex->check.cost    ? SG_SETTLED_MORE
                                                  : SG_SETTLED_SAME;
     sg_count_settlement(ex->proxy->metrics, ex->settled);
-    if (ex->cost_told)
-        sg_store_settle(ex->proxy->store, &ex->check, &ex->answer, ex->cost);
+    sg_store_settle(ex->proxy->store, &ex->check, &ex->answer, ex->cost_told ? ex->cost : ex->check.cost);
 }

@@ -20,8 +20,7 @@ typedef struct sg_cluster sg_cluster_t;
 /* hooks.moved and hooks.changed are not used. Connects to the nodes of the config (store.nodes). */
 sg_cluster_t *sg_cluster_new(sg_loop_t *loop, sg_config_t *config, sg_metrics_block_t *metrics,
                              const sg_redis_hooks_t *hooks);
-/* As sg_redis_reload, _retire, _free, _check, _release, _settle and _status; tickets are cancelled by
- * sg_redis_cancel. */
+/* As sg_redis_reload, _retire, _free, _check, _release, _settle and _status. */
 bool sg_cluster_reload(sg_cluster_t *c, sg_config_t *config);
 void sg_cluster_retire(sg_cluster_t *c);
 void sg_cluster_free(sg_cluster_t *c);

@@ -1,6 +1,7 @@
 #include "store/deny_cache.h"
 
 #include "base/mem.h"
+#include "base/num.h"
 
 /* About 3 MiB when all places are in use. Callers that fall into the same set do not push each other out
  * until there are more of them than ways: with one place each, two of some hundred would, all the time. */
@@ -136,11 +137,6 @@ void sg_deny_cache_put(sg_deny_cache_t *c, const sg_check_t *check, const sg_ver
     memcpy(d->at, verdict->at, verdict->count * sizeof d->at[0]);
 }
 
-static int64_t less(int64_t us, int64_t gone_us)
-{
-    return us > gone_us ? us - gone_us : 0;
-}
-
 bool sg_deny_cache_get(sg_deny_cache_t *c, const sg_check_t *check, int64_t now_us, sg_verdict_t *out)
 {
     name_t name;
@@ -162,9 +158,9 @@ bool sg_deny_cache_get(sg_deny_cache_t *c, const sg_check_t *check, int64_t now_
     out->count = d->count;
     for (size_t i = 0; i < d->count; i++) {
         sg_limit_result_t r = d->at[i];
-        r.reset_us = less(r.reset_us, gone_us);
-        r.more_us = less(r.more_us, gone_us);
-        r.retry_us = less(r.retry_us, gone_us);
+        r.reset_us = sg_i64_less(r.reset_us, gone_us);
+        r.more_us = sg_i64_less(r.more_us, gone_us);
+        r.retry_us = sg_i64_less(r.retry_us, gone_us);
         out->at[i] = r;
     }
     return true;

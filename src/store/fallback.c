@@ -15,6 +15,7 @@ void sg_fallback_answer(const sg_store_conf_t *conf, sg_memory_t *memory, const 
     int64_t now_us = sg_clock_wall_us();
     sg_on_failure_t policy = check->on_failure == SG_FAIL_INHERIT ? conf->on_failure : check->on_failure;
     out->retry_us = 0;
+    out->spent = NULL;
     switch (policy) {
     case SG_FAIL_OPEN:
         out->source = SG_FROM_OPEN;

@@ -3,27 +3,28 @@
 #include <stdio.h>
 
 #include "base/clock.h"
-#include "base/log.h"
 #include "base/magic.h"
 #include "base/mem.h"
 #include "store/place.h"
 #include "store/redis_conn.h"
+#include "store/redis_news.h"
 #include "store/redis_script.h"
 #include "store/release.h"
 #include "store/reset.h"
 #include "store/resp.h"
 #include "store/script.h"
 #include "store/settling.h"
+#include "store/ticket.h"
 
 #define TICKET_MAGIC 0x7469636bu
 /* EVALSHA, EVALSHA behind another one's EVAL, EVAL, and a bucket missed at its boundary: none of
  * them wrote anything. */
 #define ASKS_MAX 6
-#define LOG_PAUSE_US 5000000
 #define SPARE_TICKETS 256
 
-struct sg_ticket {
+typedef struct {
     uint32_t magic;
+    sg_ticket_t base;
     bool out;                   /* sent, and no reply yet */
     bool trial, with_text, asking;
     uint8_t asks;
@@ -35,8 +36,10 @@ struct sg_ticket {
     void *arg;
     int64_t started_us, deadline_us;
     sg_settling_t *settling;    /* NULL: a decision. Owned; fn is never called */
-    sg_releases_t slots;        /* of a cancelled or late decision: given back when it turns out to be made */
-};
+    /* Of a cancelled or late decision, for when it turns out to be made. */
+    sg_releases_t slots;
+    sg_settling_t *returning;   /* owned; all of it goes back */
+} ticket_t;
 
 typedef enum { SEEN_NOTHING, SEEN_UP, SEEN_DOWN } seen_t;
 
@@ -62,46 +65,15 @@ struct sg_redis {
     bool clock_known;
     int64_t clock_us;                   /* the store's clock less the loop's */
     seen_t seen;
-    sg_store_err_t down_kind, told_kind;
+    sg_store_err_t down_kind;
     char error[160];
-    int64_t lost_logged_us, told_us, refused_logged_us[SG_STORE_ERR_COUNT];
-    bool lost_logged;
+    sg_redis_news_t news;
     char digest[2 * SG_SHA1_BYTES];
     sg_buf_t wire;
     sg_script_call_t call;
 };
 
 /* --- what is seen from outside -------------------------------------------------------------------------- */
-
-static void note_error(sg_redis_t *r, const char *text)
-{
-    (void)snprintf(r->error, sizeof r->error, "%s", text);
-}
-
-/* Why it does not answer may change: Redis is started again, and the password is wrong. */
-static void log_lost(sg_redis_t *r)
-{
-    int64_t now_us = sg_loop_now_us(r->loop), last_us = r->lost_logged ? r->told_us : r->lost_logged_us;
-    if ((r->lost_logged && r->down_kind == r->told_kind) || (last_us && now_us - last_us < LOG_PAUSE_US))
-        return;
-    sg_log(SG_LOG_WARN, r->lost_logged ? "store still away" : "store away",
-           SG_F_STR("kind", sg_store_err_name(r->down_kind)), SG_F_STR("error", r->error));
-    if (!r->lost_logged)
-        r->lost_logged_us = now_us;
-    r->lost_logged = true;
-    r->told_kind = r->down_kind;
-    r->told_us = now_us;
-}
-
-static void log_back(sg_redis_t *r)
-{
-    if (r->seen == SEEN_NOTHING)
-        sg_log(SG_LOG_INFO, "store connected", SG_F_STR("address", sg_redis_conn_place(r->conn)));
-    else if (r->lost_logged)
-        sg_log(SG_LOG_INFO, "store is back", SG_F_STR("address", sg_redis_conn_place(r->conn)),
-               SG_F_I64("after_ms", (sg_loop_now_us(r->loop) - r->lost_logged_us) / 1000));
-    r->lost_logged = false;
-}
 
 /* After a failure a new connection alone is not "up": a server that answers PING and no decision would
  * be away and back many times a second. */
@@ -110,9 +82,9 @@ static void show(sg_redis_t *r)
     bool sure = r->breaker.state == SG_BREAKER_CLOSED && (r->seen != SEEN_DOWN || r->breaker.failures == 0);
     bool up = sure && sg_redis_conn_is_up(r->conn);
     if (up && r->seen != SEEN_UP)
-        log_back(r);
+        sg_redis_news_back(&r->news, sg_redis_conn_place(r->conn), sg_loop_now_us(r->loop));
     if (!up)
-        log_lost(r);
+        sg_redis_news_away(&r->news, r->down_kind, r->error, sg_loop_now_us(r->loop));
     r->seen = up ? SEEN_UP : SEEN_DOWN;
     if (r->hooks.changed) {
         r->hooks.changed(r->hooks.arg);
@@ -124,25 +96,29 @@ static void show(sg_redis_t *r)
 
 /* --- tickets ---------------------------------------------------------------------------------- */
 
-static sg_ticket_t *ticket_new(sg_redis_t *r)
+static void cancel(sg_ticket_t *base);
+
+static ticket_t *ticket_new(sg_redis_t *r)
 {
     sg_link_t *l = sg_list_pop(&r->spare);
-    sg_ticket_t *t = l ? SG_OWNER(l, sg_ticket_t, live) : SG_NEW(sg_ticket_t);
+    ticket_t *t = l ? SG_OWNER(l, ticket_t, live) : SG_NEW(ticket_t);
     r->spare_count -= l != NULL;
     t->magic = TICKET_MAGIC;
+    t->base.cancel = cancel;
     t->r = r;
     t->out = t->trial = t->with_text = t->asking = false;
     t->asks = 0;
-    t->settling = NULL;
+    t->settling = t->returning = NULL;
     return t;
 }
 
-static void ticket_free(sg_ticket_t *t)
+static void ticket_free(ticket_t *t)
 {
     sg_redis_t *r = t->r;
     t->magic = 0;
     sg_releases_deinit(&t->slots);
     sg_free(t->settling);
+    sg_free(t->returning);
     if (r->spare_count == SPARE_TICKETS) {
         sg_free(t);
         return;
@@ -154,7 +130,7 @@ static void ticket_free(sg_ticket_t *t)
 static void end_when_idle(sg_redis_t *r);
 
 /* Off the lists; freed now, or when its reply comes. */
-static void ticket_leave(sg_ticket_t *t)
+static void ticket_leave(ticket_t *t)
 {
     sg_redis_t *r = t->r;
     sg_list_remove(&t->live);
@@ -162,6 +138,8 @@ static void ticket_leave(sg_ticket_t *t)
     if (t->out) {
         if (t->check.cost > 0)
             sg_releases_add(&t->slots, &t->check, &r->call, &r->wire);
+        if (t->check.returns)
+            t->returning = sg_settling_all(&t->check);
         t->fn = NULL;
     } else {
         ticket_free(t);
@@ -169,7 +147,15 @@ static void ticket_leave(sg_ticket_t *t)
     end_when_idle(r);
 }
 
-static void answer(sg_ticket_t *t, const sg_answer_t *a)
+static void cancel(sg_ticket_t *base)
+{
+    ticket_t *t = SG_OWNER(base, ticket_t, base);
+    if (t->trial)
+        sg_breaker_trial_gone(&t->r->breaker);
+    ticket_leave(t);
+}
+
+static void answer(ticket_t *t, const sg_answer_t *a)
 {
     sg_answer_fn *fn = t->fn;
     void *arg = t->arg;
@@ -177,11 +163,19 @@ static void answer(sg_ticket_t *t, const sg_answer_t *a)
     fn(arg, a);
 }
 
-static void answer_by_policy(sg_ticket_t *t)
+static void count_lost(sg_redis_t *r, const sg_settling_t *s)
+{
+    if (s->check.returns)
+        sg_count_block_units(r->metrics, SG_BLOCK_LOST, -s->what[0].delta);
+    else
+        sg_count_settlement(r->metrics, SG_SETTLED_LOST);
+}
+
+static void answer_by_policy(ticket_t *t)
 {
     sg_answer_t a;
     if (t->settling) {
-        sg_count_settlement(t->r->metrics, SG_SETTLED_LOST);
+        count_lost(t->r, t->settling);
         ticket_leave(t);
         return;
     }
@@ -197,7 +191,7 @@ static void answer_waiting(sg_redis_t *r)
     while ((l = sg_list_pop(&r->waiting)))
         sg_list_push_back(&now, l);
     while ((l = sg_list_pop(&now)))
-        answer_by_policy(SG_OWNER(l, sg_ticket_t, queued));
+        answer_by_policy(SG_OWNER(l, ticket_t, queued));
 }
 
 /* --- failures --------------------------------------------------------------------------------- */
@@ -228,7 +222,7 @@ static void on_down(void *arg, sg_store_err_t kind, const char *why)
     r->down_kind = kind;
     r->texts_out = 0;
     sg_timer_stop(r->loop, &r->rest);
-    note_error(r, why);
+    (void)snprintf(r->error, sizeof r->error, "%s", why);
     if (!r->dropping) {
         sg_count_store_error(r->metrics, kind);
         (void)sg_breaker_failed(&r->breaker);
@@ -237,7 +231,7 @@ static void on_down(void *arg, sg_store_err_t kind, const char *why)
     answer_waiting(r);
 }
 
-static void expire(sg_ticket_t *t)
+static void expire(ticket_t *t)
 {
     sg_redis_t *r = t->r;
     sg_count_store_error(r->metrics, SG_STORE_ERR_TIMEOUT);
@@ -250,7 +244,7 @@ static void on_deadline(void *arg)
     sg_redis_t *r = arg;
     int64_t now_us = sg_loop_now_us(r->loop);
     while (!sg_list_empty(&r->live)) {
-        sg_ticket_t *t = SG_OWNER(r->live.next, sg_ticket_t, live);
+        ticket_t *t = SG_OWNER(r->live.next, ticket_t, live);
         if (t->deadline_us > now_us) {
             sg_timer_at(r->loop, &r->deadline, t->deadline_us, on_deadline, r);
             return;
@@ -274,7 +268,7 @@ void sg_redis_assume_clock(sg_redis_t *r, int64_t now_us)
 
 static void on_reply(void *arg, const redisReply *reply);
 
-static bool ask(sg_ticket_t *t, bool with_text)
+static bool ask(ticket_t *t, bool with_text)
 {
     sg_redis_t *r = t->r;
     if (t->settling)
@@ -297,7 +291,7 @@ static bool ask(sg_ticket_t *t, bool with_text)
     return true;
 }
 
-static void ask_again(sg_ticket_t *t, bool with_text)
+static void ask_again(ticket_t *t, bool with_text)
 {
     sg_redis_t *r = t->r;
     if (t->asks < ASKS_MAX && ask(t, with_text))
@@ -327,7 +321,7 @@ static void on_up(void *arg)
     send_unsettled(r);
     sg_link_t *l;
     while (sg_redis_conn_is_up(r->conn) && (l = sg_list_pop(&r->waiting))) {
-        sg_ticket_t *t = SG_OWNER(l, sg_ticket_t, queued);
+        ticket_t *t = SG_OWNER(l, ticket_t, queued);
         if (!ask(t, false))
             answer_by_policy(t);
     }
@@ -335,32 +329,33 @@ static void on_up(void *arg)
 
 /* --- replies ---------------------------------------------------------------------------------- */
 
+static bool read_verdict(const sg_check_t *check, const redisReply *reply, sg_verdict_t *out)
+{
+    int64_t numbers[SG_SCRIPT_REPLY_MAX];
+    size_t count;
+    return reply && sg_reply_integers(reply, numbers, SG_SCRIPT_REPLY_MAX, &count) &&
+           sg_script_decode(check, numbers, count, out) == SG_SCRIPT_OK;
+}
+
 /* Nobody waits for the decision any more. */
-static void late_reply(sg_ticket_t *t, const redisReply *reply)
+static void late_reply(ticket_t *t, const redisReply *reply)
 {
     sg_redis_t *r = t->r;
+    sg_verdict_t v;
     if (!sg_reply_is_error(reply)) {
         sg_releases_move(&r->releases, &t->slots);
         sg_releases_send(&r->releases, r->conn);
     }
+    if (t->returning && read_verdict(&t->returning->check, reply, &v))
+        sg_redis_settle(r, &t->returning->check, &v, 0);
     ticket_free(t);
 }
 
-static void log_refused(sg_redis_t *r, sg_store_err_t kind, sg_str_t text)
-{
-    int64_t now_us = sg_loop_now_us(r->loop);
-    if (r->refused_logged_us[kind] && now_us - r->refused_logged_us[kind] < LOG_PAUSE_US)
-        return;
-    r->refused_logged_us[kind] = now_us;
-    sg_log(SG_LOG_WARN, "store refuses decisions", SG_F_STR("kind", sg_store_err_name(kind)),
-           SG_F_VIEW("error", sg_str_n(text.p, text.n < 200 ? text.n : 200)));
-}
-
 /* This server answered, and did nothing: another one of the cluster has the slot. */
-static bool hand_on(sg_ticket_t *t, sg_str_t error)
+static bool hand_on(ticket_t *t, sg_str_t error)
 {
     sg_redis_t *r = t->r;
-    if (!r->hooks.moved(r->hooks.arg, t, error))
+    if (!r->hooks.moved(r->hooks.arg, &t->base, error))
         return false;
     if (sg_breaker_succeeded(&r->breaker))
         show(r);
@@ -369,7 +364,7 @@ static bool hand_on(sg_ticket_t *t, sg_str_t error)
 }
 
 /* NOSCRIPT: one EVAL brings the text; those behind it on the same connection find the script there. */
-static void on_error(sg_ticket_t *t, const redisReply *reply)
+static void on_error(ticket_t *t, const redisReply *reply)
 {
     sg_redis_t *r = t->r;
     if (sg_reply_is_noscript(reply)) {
@@ -382,8 +377,8 @@ static void on_error(sg_ticket_t *t, const redisReply *reply)
         return;
     bool closes = sg_reply_error_closes(text);
     sg_count_store_error(r->metrics, kind);
-    log_refused(r, kind, text);
-    note_error(r, text.p);
+    sg_redis_news_refused(&r->news, kind, text, sg_loop_now_us(r->loop));
+    (void)snprintf(r->error, sizeof r->error, "%s", text.p);
     if (!closes && sg_breaker_succeeded(&r->breaker))   /* it answers, so asking costs no deadline */
         show(r);
     answer_by_policy(t);
@@ -393,7 +388,7 @@ static void on_error(sg_ticket_t *t, const redisReply *reply)
     }
 }
 
-static void on_nonsense(sg_ticket_t *t)
+static void on_nonsense(ticket_t *t)
 {
     sg_redis_t *r = t->r;
     sg_count_store_error(r->metrics, SG_STORE_ERR_PROTOCOL);
@@ -402,7 +397,7 @@ static void on_nonsense(sg_ticket_t *t)
     drop(r, SG_STORE_ERR_PROTOCOL, "not a reply of slotgate's script");
 }
 
-static void on_verdict(sg_ticket_t *t, const sg_answer_t *a)
+static void on_verdict(ticket_t *t, const sg_answer_t *a)
 {
     sg_redis_t *r = t->r;
     sg_count_store_request(r->metrics, sg_loop_now_us(r->loop) - t->started_us);
@@ -412,7 +407,7 @@ static void on_verdict(sg_ticket_t *t, const sg_answer_t *a)
     answer(t, a);
 }
 
-static void on_settled(sg_ticket_t *t)
+static void on_settled(ticket_t *t)
 {
     sg_redis_t *r = t->r;
     if (sg_breaker_succeeded(&r->breaker))
@@ -424,7 +419,7 @@ static void on_settled(sg_ticket_t *t)
  * does no harm. */
 static void on_reply(void *arg, const redisReply *reply)
 {
-    sg_ticket_t *t;
+    ticket_t *t;
     SG_MAGIC_CAST(t, arg, TICKET_MAGIC);
     sg_redis_t *r = t->r;
     t->out = false;
@@ -444,6 +439,7 @@ static void on_reply(void *arg, const redisReply *reply)
         sg_answer_t a;
         a.source = SG_FROM_STORE;
         a.retry_us = 0;
+        a.spent = NULL;
         sg_script_reply_t what = SG_SCRIPT_BAD;
         if (sg_reply_integers(reply, numbers, SG_SCRIPT_REPLY_MAX, &count))
             what = t->settling ? sg_script_decode_settled(numbers, count, &a.verdict.now_us)
@@ -465,10 +461,10 @@ static void on_reply(void *arg, const redisReply *reply)
 /* --- for store.c ------------------------------------------------------------------------------ */
 
 /* By deadline; a reload may have shortened the time, so the place is looked for from the back. */
-static void live_insert(sg_redis_t *r, sg_ticket_t *t)
+static void live_insert(sg_redis_t *r, ticket_t *t)
 {
     sg_link_t *before = r->live.prev;
-    while (before != &r->live && SG_OWNER(before, sg_ticket_t, live)->deadline_us > t->deadline_us)
+    while (before != &r->live && SG_OWNER(before, ticket_t, live)->deadline_us > t->deadline_us)
         before = before->prev;
     sg_list_push_front(before, &t->live);
     if (before == &r->live && (!sg_timer_is_on(&r->deadline) || r->deadline.node.key > t->deadline_us))
@@ -480,11 +476,11 @@ sg_ticket_t *sg_redis_check(sg_redis_t *r, const sg_check_t *check, sg_answer_fn
     sg_admit_t admit = sg_breaker_admit(&r->breaker);
     if (admit == SG_ADMIT_NO)
         return NULL;
-    sg_ticket_t *t = ticket_new(r);
+    ticket_t *t = ticket_new(r);
     t->check = *check;
     t->trial = admit == SG_ADMIT_TRIAL;
     t->started_us = sg_loop_now_us(r->loop);
-    t->deadline_us = t->started_us + r->conf->timeout_us;
+    t->deadline_us = (check->began_us ? check->began_us : t->started_us) + r->conf->timeout_us;
     if (!sg_redis_conn_is_up(r->conn)) {
         sg_list_push_back(&r->waiting, &t->queued);
     } else if (!ask(t, false)) {
@@ -497,11 +493,12 @@ sg_ticket_t *sg_redis_check(sg_redis_t *r, const sg_check_t *check, sg_answer_fn
     t->fn = fn;
     t->arg = arg;
     live_insert(r, t);
-    return t;
+    return &t->base;
 }
 
-void sg_redis_take(sg_redis_t *to, sg_ticket_t *t, bool asking)
+void sg_redis_take(sg_redis_t *to, sg_ticket_t *base, bool asking)
 {
+    ticket_t *t = SG_OWNER(base, ticket_t, base);
     sg_list_remove(&t->live);
     t->r = to;
     t->asking = asking;
@@ -514,13 +511,6 @@ void sg_redis_take(sg_redis_t *to, sg_ticket_t *t, bool asking)
         sg_list_push_back(&to->waiting, &t->queued);
     else
         ask_again(t, false);
-}
-
-void sg_redis_cancel(sg_ticket_t *t)
-{
-    if (t->trial)
-        sg_breaker_trial_gone(&t->r->breaker);
-    ticket_leave(t);
 }
 
 void sg_redis_release(sg_redis_t *r, const sg_check_t *check)
@@ -545,7 +535,7 @@ static bool send_settlement(sg_redis_t *r, sg_settling_t *s)
 {
     if (!sg_redis_conn_is_up(r->conn))
         return false;
-    sg_ticket_t *t = ticket_new(r);
+    ticket_t *t = ticket_new(r);
     t->check = s->check;
     t->settling = s;
     if (!ask(t, false)) {
@@ -560,22 +550,30 @@ static bool send_settlement(sg_redis_t *r, sg_settling_t *s)
     return true;
 }
 
+static void lose(sg_redis_t *r, sg_settling_t *s)
+{
+    count_lost(r, s);
+    sg_free(s);
+}
+
 static void send_unsettled(sg_redis_t *r)
 {
     while (sg_redis_conn_is_up(r->conn) && r->unsettled.count) {
         sg_settling_t *s = sg_settlings_take(&r->unsettled);
         if (send_settlement(r, s))
             continue;
-        sg_free(s);
-        sg_count_settlement(r->metrics, SG_SETTLED_LOST);
+        lose(r, s);
     }
 }
 
 void sg_redis_settle(sg_redis_t *r, const sg_check_t *check, const sg_verdict_t *verdict, int64_t cost)
 {
     sg_settling_t *s = sg_settling_new(check, verdict, cost);
-    if (s && !send_settlement(r, s) && !sg_settlings_add(&r->unsettled, s))
-        sg_count_settlement(r->metrics, SG_SETTLED_LOST);
+    if (!s || send_settlement(r, s))
+        return;
+    s = sg_settlings_add(&r->unsettled, s);
+    if (s)
+        lose(r, s);
 }
 
 bool sg_redis_is_up(const sg_redis_t *r)
@@ -666,10 +664,10 @@ void sg_redis_free(sg_redis_t *r)
     r->retired = false;
     sg_redis_conn_free(r->conn);
     while (!sg_list_empty(&r->live))        /* settlements that another node of the cluster sent here */
-        answer_by_policy(SG_OWNER(r->live.next, sg_ticket_t, live));
+        answer_by_policy(SG_OWNER(r->live.next, ticket_t, live));
     sg_settlings_deinit(&r->unsettled);
     while ((l = sg_list_pop(&r->spare)))
-        sg_free(SG_OWNER(l, sg_ticket_t, live));
+        sg_free(SG_OWNER(l, ticket_t, live));
     sg_releases_deinit(&r->releases);
     sg_buf_deinit(&r->wire);
     sg_config_unref(r->config);

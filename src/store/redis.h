@@ -42,7 +42,6 @@ void sg_redis_free(sg_redis_t *r);
 /* NULL: not asked (breaker open, or too much is out), the policy must answer. Else fn comes once,
  * never from inside. */
 sg_ticket_t *sg_redis_check(sg_redis_t *r, const sg_check_t *check, sg_answer_fn *fn, void *arg);
-void sg_redis_cancel(sg_ticket_t *t);
 /* From the hook `moved` only: `to` goes on with the ticket, within its deadline; `asking` after ASK. */
 void sg_redis_take(sg_redis_t *to, sg_ticket_t *t, bool asking);
 /* Slots wait for the connection when there is none, at most SG_REDIS_RELEASES_MAX. */

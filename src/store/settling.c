@@ -71,16 +71,22 @@ sg_settling_t *sg_settling_new(const sg_check_t *check, const sg_verdict_t *verd
     return &room->s;
 }
 
-bool sg_settlings_add(sg_settlings_t *all, sg_settling_t *s)
+sg_settling_t *sg_settling_all(const sg_check_t *check)
 {
-    bool room = all->count < SG_SETTLINGS_MAX;
-    if (!room)
-        sg_free(sg_settlings_take(all));
+    sg_verdict_t v = {.allowed = true, .count = check->count};
+    for (size_t i = 0; i < check->count; i++)
+        v.at[i].allowed = true;
+    return sg_settling_new(check, &v, 0);
+}
+
+sg_settling_t *sg_settlings_add(sg_settlings_t *all, sg_settling_t *s)
+{
+    sg_settling_t *over = all->count < SG_SETTLINGS_MAX ? NULL : sg_settlings_take(all);
     if (all->count == 0)
         sg_list_init(&all->head);
     sg_list_push_back(&all->head, &s->link);
     all->count++;
-    return room;
+    return over;
 }
 
 sg_settling_t *sg_settlings_take(sg_settlings_t *all)

@@ -15,6 +15,9 @@ typedef struct {
 /* NULL: there is nothing to settle. Freed with sg_free. */
 sg_settling_t *sg_settling_new(const sg_check_t *check, const sg_verdict_t *verdict, int64_t cost);
 
+/* To give back all units that an allowed check takes; its `what` is not known yet. Freed with sg_free. */
+sg_settling_t *sg_settling_all(const sg_check_t *check);
+
 /* Those that wait. Zeroed memory is an empty list. */
 #define SG_SETTLINGS_MAX 4096
 typedef struct {
@@ -22,8 +25,8 @@ typedef struct {
     size_t count;
 } sg_settlings_t;
 
-/* Takes s. False: there were too many, and the oldest has been dropped. */
-bool sg_settlings_add(sg_settlings_t *all, sg_settling_t *s);
+/* Takes s. Not NULL: there were too many, and the oldest one is the caller's. */
+sg_settling_t *sg_settlings_add(sg_settlings_t *all, sg_settling_t *s);
 /* The oldest; there must be one. */
 sg_settling_t *sg_settlings_take(sg_settlings_t *all);
 void sg_settlings_deinit(sg_settlings_t *all);

@@ -5,10 +5,12 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "store/ahead.h"
 #include "store/cluster.h"
 #include "store/deny_cache.h"
 #include "store/fallback.h"
 #include "store/redis.h"
+#include "store/ticket.h"
 
 #define WHOLE_PPM 1000000
 
@@ -20,6 +22,7 @@ struct sg_store {
     sg_redis_t *redis;          /* at most one of these two; neither: memory */
     sg_cluster_t *cluster;
     sg_deny_cache_t *denials;   /* NULL: off */
+    sg_ahead_t *ahead;
     sg_link_t lookups;          /* resets that look for their node */
 };
 
@@ -32,7 +35,7 @@ static void on_failed(void *arg, const sg_check_t *check, sg_answer_t *out)
 static void on_answered(void *arg, const sg_check_t *check, const sg_verdict_t *verdict)
 {
     sg_store_t *s = arg;
-    if (s->denials)
+    if (s->denials && !check->returns) /* units that are taken ahead come in other numbers each time */
         sg_deny_cache_put(s->denials, check, verdict, sg_loop_now_us(s->loop));
 }
 
@@ -42,6 +45,7 @@ static bool answer_from_cache(sg_store_t *s, const sg_check_t *check, sg_answer_
         return false;
     now->source = SG_FROM_DENY_CACHE;
     now->retry_us = 0;
+    now->spent = NULL;
     return true;
 }
 
@@ -50,17 +54,10 @@ static bool is_remote(const sg_store_t *s)
     return s->redis || s->cluster;
 }
 
-bool sg_store_check(sg_store_t *s, const sg_check_t *check, sg_answer_t *now, sg_ticket_t **ticket,
-                    sg_answer_fn *fn, void *arg)
+/* By Redis; all keys lie in one slot. */
+static bool ask_remote(sg_store_t *s, const sg_check_t *check, sg_answer_t *now, sg_ticket_t **ticket,
+                       sg_answer_fn *fn, void *arg)
 {
-    if (!is_remote(s)) {
-        now->source = SG_FROM_STORE;
-        now->retry_us = 0;
-        sg_memory_check(s->memory, check, WHOLE_PPM, sg_clock_wall_us(), &now->verdict);
-        return true;
-    }
-    if (answer_from_cache(s, check, now))
-        return true;
     *ticket =
         s->cluster ? sg_cluster_check(s->cluster, check, fn, arg) : sg_redis_check(s->redis, check, fn, arg);
     if (*ticket)
@@ -69,34 +66,71 @@ bool sg_store_check(sg_store_t *s, const sg_check_t *check, sg_answer_t *now, sg
     return true;
 }
 
+bool sg_store_check(sg_store_t *s, const sg_check_t *check, sg_answer_t *now, sg_ticket_t **ticket,
+                    sg_answer_fn *fn, void *arg)
+{
+    if (!is_remote(s)) {
+        *now = (sg_answer_t){.source = SG_FROM_STORE};
+        sg_memory_check(s->memory, check, WHOLE_PPM, sg_clock_wall_us(), &now->verdict);
+        return true;
+    }
+    if (sg_ahead_is_for(s->ahead, check))
+        return sg_ahead_check(s->ahead, check, now, ticket, fn, arg);
+    return answer_from_cache(s, check, now) || ask_remote(s, check, now, ticket, fn, arg);
+}
+
 void sg_store_cancel(sg_ticket_t *t)
 {
-    sg_redis_cancel(t);
+    t->cancel(t);
+}
+
+static void release_remote(void *arg, const sg_check_t *check)
+{
+    sg_store_t *s = arg;
+    if (s->cluster)
+        sg_cluster_release(s->cluster, check);
+    else if (s->redis)
+        sg_redis_release(s->redis, check);
 }
 
 /* Slots that were taken before a reload from one type of store to the other lapse with their leases. */
 void sg_store_release(sg_store_t *s, const sg_check_t *check, sg_source_t source)
 {
-    if (source == SG_FROM_STORE && s->cluster)
-        sg_cluster_release(s->cluster, check);
-    else if (source == SG_FROM_STORE && s->redis)
-        sg_redis_release(s->redis, check);
+    if (source == SG_FROM_STORE && is_remote(s))
+        sg_ahead_release(s->ahead, check);
     else if (source == SG_FROM_LOCAL || source == SG_FROM_STORE)
         sg_memory_release(s->memory, check, sg_clock_wall_us());
+}
+
+static void settle_remote(void *arg, const sg_check_t *check, const sg_verdict_t *verdict, int64_t cost)
+{
+    sg_store_t *s = arg;
+    if (s->cluster)
+        sg_cluster_settle(s->cluster, check, verdict, cost);
+    else if (s->redis)
+        sg_redis_settle(s->redis, check, verdict, cost);
 }
 
 /* What was reserved before such a reload is settled in the new store, as far as units are counted there. */
 void sg_store_settle(sg_store_t *s, const sg_check_t *check, const sg_answer_t *answer, int64_t cost)
 {
-    if (answer->source == SG_FROM_STORE && s->cluster)
-        sg_cluster_settle(s->cluster, check, &answer->verdict, cost);
-    else if (answer->source == SG_FROM_STORE && s->redis)
-        sg_redis_settle(s->redis, check, &answer->verdict, cost);
+    if (answer->spent || (answer->source == SG_FROM_STORE && is_remote(s)))
+        sg_ahead_settle(s->ahead, check, answer, cost);
     else if (answer->source == SG_FROM_STORE)
         sg_memory_settle(s->memory, check, &answer->verdict, cost, WHOLE_PPM, sg_clock_wall_us());
     else if (answer->source == SG_FROM_LOCAL)
         sg_memory_settle(s->memory, check, &answer->verdict, cost, s->config->store.local_share_ppm,
                          sg_clock_wall_us());
+}
+
+static bool ask_for_ahead(void *arg, const sg_check_t *check, bool cached, sg_answer_t *now,
+                          sg_ticket_t **ticket, sg_answer_fn *fn, void *fn_arg)
+{
+    sg_store_t *s = arg;
+    *now = (sg_answer_t){.source = SG_FROM_CLOSED};
+    if (!is_remote(s) || (cached && answer_from_cache(s, check, now)))
+        return true;
+    return ask_remote(s, check, now, ticket, fn, fn_arg);
 }
 
 void sg_store_status(const sg_store_t *s, sg_store_status_t *out)
@@ -173,7 +207,7 @@ static void end_lookups(sg_store_t *s)
     sg_link_t *l;
     while ((l = sg_list_pop(&s->lookups))) {
         lookup_t *u = SG_OWNER(l, lookup_t, link);
-        sg_redis_cancel(u->ticket);
+        sg_store_cancel(u->ticket);
         u->fn(u->arg, 0, "the gateway stops");
         lookup_free(u);
     }
@@ -222,10 +256,11 @@ static void new_cache(sg_store_t *s)
     s->denials = is_remote(s) && s->config->store.deny_cache ? sg_deny_cache_new() : NULL;
 }
 
-sg_store_t *sg_store_new(sg_loop_t *loop, sg_config_t *config, sg_memory_t *memory,
+sg_store_t *sg_store_new(sg_loop_t *loop, sg_config_t *config, sg_memory_t *memory, sg_blocks_t *blocks,
                          sg_metrics_block_t *metrics)
 {
     sg_store_t *s = SG_NEW(sg_store_t);
+    const sg_store_hooks_t hooks = {ask_for_ahead, release_remote, settle_remote, on_failed, s};
     s->loop = loop;
     s->config = sg_config_ref(config);
     s->memory = memory;
@@ -233,12 +268,14 @@ sg_store_t *sg_store_new(sg_loop_t *loop, sg_config_t *config, sg_memory_t *memo
     sg_list_init(&s->lookups);
     open_remote(s);
     new_cache(s);
+    s->ahead = sg_ahead_new(loop, config, blocks, metrics, &hooks);
     return s;
 }
 
 void sg_store_reload(sg_store_t *s, sg_config_t *config)
 {
     sg_config_t *old = s->config;
+    sg_ahead_reload(s->ahead, config);
     s->config = sg_config_ref(config);
     if (!keep_remote(s, config)) {
         retire_remote(s);
@@ -248,11 +285,17 @@ void sg_store_reload(sg_store_t *s, sg_config_t *config)
     sg_config_unref(old);
 }
 
+void sg_store_give_back(sg_store_t *s)
+{
+    sg_ahead_give_back(s->ahead);
+}
+
 void sg_store_free(sg_store_t *s)
 {
     if (!s)
         return;
     end_lookups(s);
+    sg_ahead_free(s->ahead);
     if (s->cluster)
         sg_cluster_free(s->cluster);
     if (s->redis)

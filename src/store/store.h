@@ -21,7 +21,13 @@ typedef struct {
     sg_key_scope_t scope;
     const char *lease; /* names this request: concurrency slots, log members; at most 32 characters */
     sg_on_failure_t on_failure;             /* the route's; INHERIT = the store's */
+    bool settles;               /* sg_store_settle follows when it is allowed, whatever the cost turns out */
+    bool returns;               /* when the answer comes too late, what was taken is given back */
+    int64_t began_us;           /* the deadline counts from here (monotonic); 0: from the asking */
 } sg_check_t;
+
+/* Units that were taken ahead, and which an allowed check has spent. */
+typedef struct sg_spent sg_spent_t;
 
 /* How a decision was made. SG_FROM_CLOSED: the store did not answer and the policy is `closed`:
  * verdict is empty, allowed = false. SG_FROM_OPEN: likewise with allowed = true. */
@@ -29,6 +35,7 @@ typedef struct {
     sg_verdict_t verdict;
     sg_source_t source;
     int64_t retry_us;                       /* SG_FROM_CLOSED: when to come again */
+    sg_spent_t *spent;                      /* of a check that settles: for sg_store_settle; else NULL */
 } sg_answer_t;
 
 typedef void sg_answer_fn(void *arg, const sg_answer_t *answer);
@@ -45,9 +52,9 @@ void sg_store_cancel(sg_ticket_t *t);
  * back where it was taken. */
 void sg_store_release(sg_store_t *s, const sg_check_t *check, sg_source_t source);
 
-/* The cost of an allowed check is known now: charges or gives back the difference to check->cost, once for
- * each limit that took units, where `answer` says that they were taken. Nothing happens where there is no
- * difference, or nothing was taken. Fire and forget; copies what it needs. Call it at most once. */
+/* The cost of an allowed check that settles is known now, or never will be (then it is check->cost): charges
+ * or gives back the difference to check->cost, once for each limit that took units, where `answer` says that
+ * they were taken. Fire and forget; copies what it needs. Call it once. */
 void sg_store_settle(sg_store_t *s, const sg_check_t *check, const sg_answer_t *answer, int64_t cost);
 
 typedef struct {
@@ -86,10 +93,18 @@ void sg_memory_sweep(sg_memory_t *m, int64_t now_us);
 /* All keys with this slot tag go (usage reset); returns how many. */
 size_t sg_memory_reset(sg_memory_t *m, const char *tag);
 
+/* Units that the process has taken ahead: one, shared by all workers (locked inside). */
+typedef struct sg_blocks sg_blocks_t;
+sg_blocks_t *sg_blocks_new(void);
+void sg_blocks_free(sg_blocks_t *b);        /* after the stores; NULL is fine */
+
 /* The store that the config asks for: memory, or redis wrapped by breaker and fallback. `memory`
- * also serves as the local fallback. The config stays referenced while the store lives. */
-sg_store_t *sg_store_new(sg_loop_t *loop, sg_config_t *config, sg_memory_t *memory,
+ * also serves as the local fallback. `blocks` NULL: a store that looks only, and takes nothing ahead. The
+ * config stays referenced while the store lives. */
+sg_store_t *sg_store_new(sg_loop_t *loop, sg_config_t *config, sg_memory_t *memory, sg_blocks_t *blocks,
                          sg_metrics_block_t *metrics);
+/* What was taken ahead goes back with the turns of the loop that follow. */
+void sg_store_give_back(sg_store_t *s);
 /* A reload: takes over the new config; keeps connections where address and credentials are the same. */
 void sg_store_reload(sg_store_t *s, sg_config_t *config);
 /* Outstanding tickets must have been answered or cancelled. */

@@ -479,28 +479,6 @@ def test_a_new_key_works(gateway, upstream):
     until("the new key is known", lambda: g.get("/x", {"X-API-Key": key}).status == 200)
 
 
-@pytest.mark.parametrize("text", ["a key\r\n", "a key\n", "a key"])
-def test_key_hash_leaves_the_lines_end_out(text):
-    r = subprocess.run([PROGRAM, "key", "hash"], input=text.encode(), capture_output=True, timeout=60, check=False)
-    assert r.stdout.decode() == "- {id: hashed, sha256: %s}\n" % digest("a key")
-
-
-@pytest.mark.parametrize("text", ["two\nlines\n", " a", "a ", "a\tb\0", "a" * 8193, "\n"])
-def test_key_hash_of_what_no_request_can_carry(text):
-    """Its line would only ever answer 401."""
-    r = run("key", "hash", stdin=text)
-    assert (r.returncode, r.stdout) == (64, "") and r.stderr.startswith("slotgate key hash: ")
-
-
-def test_a_config_that_comes_through_a_pipe(upstream):
-    """slowly | slotgate check -c /dev/stdin"""
-    with subprocess.Popen([PROGRAM, "check", "-c", "/dev/stdin"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as p:
-        fd = "/proc/%d/fd" % p.pid
-        until("it reads", lambda: sum(os.readlink(os.path.join(fd, n)).startswith("pipe:") for n in os.listdir(fd)) > 3)
-        out, error = p.communicate(config(upstream, access="off").encode(), timeout=60)
-        assert (p.returncode, out, error) == (0, b"configuration OK\n", b"")
-
-
 def test_key_hash_of_nothing():
     assert run("key", "hash", stdin="").returncode == 64
     assert run("key", "hash", stdin="\n").returncode == 64

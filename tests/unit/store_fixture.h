@@ -41,6 +41,7 @@ typedef struct {
     sg_metrics_t *metrics;
     sg_metrics_block_t *block;
     sg_memory_t *memory;
+    sg_blocks_t *blocks;
     sg_config_t conf;
     sg_store_t *store;
 } fixture_t;
@@ -187,6 +188,7 @@ static inline fixture_t *fixture_new(void)
     f->metrics = sg_metrics_new();
     f->block = sg_metrics_block(f->metrics);
     f->memory = sg_memory_new(10000);
+    f->blocks = sg_blocks_new();
     f->conf.refs = 1;
     f->conf.store = (sg_store_conf_t){.type = SG_STORE_REDIS,
                                       .unix_path = f->socket,
@@ -200,7 +202,7 @@ static inline fixture_t *fixture_new(void)
 
 static inline void open_store(fixture_t *f)
 {
-    f->store = sg_store_new(f->loop, &f->conf, f->memory, f->block);
+    f->store = sg_store_new(f->loop, &f->conf, f->memory, f->blocks, f->block);
 }
 
 static inline void close_store(fixture_t *f)
@@ -216,6 +218,7 @@ static inline void fixture_free(fixture_t *f)
     sg_loop_turn(f->loop, 0);
     sg_loop_free(f->loop);
     sg_memory_free(f->memory);
+    sg_blocks_free(f->blocks);
     sg_metrics_free(f->metrics);
     place_free(f);
     sg_free(f);

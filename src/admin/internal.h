@@ -6,6 +6,7 @@
 
 #include "admin/admin.h"
 #include "base/mem.h"
+#include "event/pace.h"
 
 #define SG_ADMIN_REPLY_MAX ((size_t)512 << 20)      /* the exposition of some million series */
 
@@ -35,12 +36,14 @@ struct sg_admin_listener {
     sg_timer_t timer;
     sg_hook_t hook;
     sg_task_t bury;
+    sg_pace_t pace;
     bool dirty;                         /* the daemon has something to do in this turn */
     bool retired;
 };
 
 /* NULL and a sentence when it cannot be had. */
 sg_admin_listener_t *sg_admin_listen(sg_admin_t *a, const sg_endpoint_t *e, sg_why_t *why);
+void sg_admin_run_soon(sg_admin_listener_t *l);     /* a resumed connection moves only when the daemon runs */
 void sg_admin_retire(sg_admin_listener_t *l);       /* accept no more; goes with its last connection */
 void sg_admin_unlisten(sg_admin_listener_t *l);     /* now; nothing may be suspended */
 int sg_admin_bind(const sg_endpoint_t *e, sg_why_t *why);    /* bind.c: a listening socket, -1 on error */

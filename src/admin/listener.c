@@ -23,7 +23,13 @@ static sg_admin_listener_t *listener_of(void *arg)
 static void on_events(void *arg, unsigned events)
 {
     (void)events;
-    listener_of(arg)->dirty = true;
+    sg_admin_run_soon(listener_of(arg));
+}
+
+void sg_admin_run_soon(sg_admin_listener_t *l)
+{
+    sg_pace_reset(&l->pace);
+    l->dirty = true;
 }
 
 static void on_timeout(void *arg)
@@ -45,18 +51,19 @@ static unsigned open_connections(const sg_admin_listener_t *l)
 static void run(void *arg)
 {
     sg_admin_listener_t *l = listener_of(arg);
-    MHD_UNSIGNED_LONG_LONG wait_ms;
+    MHD_UNSIGNED_LONG_LONG ms;
     if (!l->dirty)
         return;
     l->dirty = false;
     MHD_run(l->daemon);
     if (l->retired && open_connections(l) == 0)
         sg_defer_free(l->admin->loop, &l->bury, on_bury, l);
-    if (MHD_get_timeout(l->daemon, &wait_ms) != MHD_YES)
+    if (MHD_get_timeout(l->daemon, &ms) != MHD_YES) {
         sg_timer_stop(l->admin->loop, &l->timer);
-    else
-        sg_timer_in(l->admin->loop, &l->timer, wait_ms > 60000 ? 60000000 : (int64_t)wait_ms * 1000,
-                    on_timeout, l);
+        return;
+    }
+    int64_t wait_us = ms == 0 ? sg_pace_wait_us(&l->pace) : ms > 60000 ? 60000000 : (int64_t)ms * 1000;
+    sg_timer_in(l->admin->loop, &l->timer, wait_us, on_timeout, l);
 }
 
 static void SG_PRINTF(2, 0) on_log(void *cls, const char *fmt, va_list args)

@@ -232,7 +232,7 @@ void sg_admin_done(sg_admin_request_t *r)
         return;
     r->waiting = false;
     sg_list_remove(&r->link);
-    r->listener->dirty = true; /* a resumed connection moves only when the daemon runs */
+    sg_admin_run_soon(r->listener);
     MHD_resume_connection(r->connection);
 }
 
@@ -321,6 +321,7 @@ enum MHD_Result sg_admin_on_request(void *cls, struct MHD_Connection *c, const c
     (void)version;
     (void)data;
     sg_admin_request_t *r = request_of(*state);
+    sg_pace_reset(&r->listener->pace);
     if (!r->seen_head) {
         r->seen_head = true;
         r->method = method_of(method);

@@ -11,6 +11,7 @@ static ssize_t on_pull(void *cls, uint64_t pos, char *out, size_t max)
     sg_live_t *live;
     SG_MAGIC_CAST(live, cls, SG_LIVE_MAGIC);
     (void)pos;
+    sg_pace_reset(&live->server->pace);
     if (live->cut)
         return MHD_CONTENT_READER_END_WITH_ERROR;
     ptrdiff_t n = live->client->server->handler->pull(&live->rq, out, max);

@@ -18,16 +18,23 @@ static void mark_dirty(void *arg)
     s->dirty = true;
 }
 
-void sg_server_run_soon(sg_server_t *s)
+static void run_again(sg_server_t *s)
 {
     /* A task, so that this turn does not end before the hook has run (again). */
     sg_defer(s->loop, &s->mhd_again, mark_dirty, s);
+}
+
+void sg_server_run_soon(sg_server_t *s)
+{
+    sg_pace_reset(&s->pace);
+    run_again(s);
 }
 
 static void mhd_readable(void *arg, unsigned events)
 {
     sg_server_t *s = arg;
     (void)events;
+    sg_pace_reset(&s->pace);
     s->dirty = true;
 }
 
@@ -39,12 +46,15 @@ static void run_mhd(void *arg)
     s->dirty = false;
     (void)MHD_run(s->daemon);
     MHD_UNSIGNED_LONG_LONG ms;
-    if (MHD_get_timeout(s->daemon, &ms) != MHD_YES)
+    if (MHD_get_timeout(s->daemon, &ms) != MHD_YES) {
         sg_timer_stop(s->loop, &s->mhd_timer);
-    else if (ms == 0)
-        sg_server_run_soon(s);
+        return;
+    }
+    int64_t wait_us = ms ? (int64_t)ms * 1000 : sg_pace_wait_us(&s->pace);
+    if (wait_us == 0)
+        run_again(s);
     else
-        sg_timer_in(s->loop, &s->mhd_timer, (int64_t)ms * 1000, mark_dirty, s);
+        sg_timer_in(s->loop, &s->mhd_timer, wait_us, mark_dirty, s);
 }
 
 /* --- libmicrohttpd's callbacks ----------------------------------------------------------------------- */
@@ -103,6 +113,7 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *mhd, const c
                                   const char *version, const char *data, size_t *size, void **state)
 {
     (void)url;
+    sg_pace_reset(&((sg_server_t *)cls)->pace);
     return sg_request_handle(cls, mhd, method, version, data, size, state);
 }
 

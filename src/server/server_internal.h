@@ -5,6 +5,7 @@
 #include <microhttpd.h>
 
 #include "base/list.h"
+#include "event/pace.h"
 #include "server/server.h"
 
 /* libmicrohttpd 1.0 refuses malformed heads itself at its strict level; before, the gateway looks at the raw
@@ -94,6 +95,7 @@ struct sg_server {
     sg_hook_t mhd_hook;
     sg_timer_t mhd_timer;
     sg_task_t mhd_again;
+    sg_pace_t pace;
     size_t memory_bytes; /* libmicrohttpd's for one connection */
     bool dirty;          /* libmicrohttpd has work */
     bool draining;

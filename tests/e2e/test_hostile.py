@@ -1,4 +1,5 @@
 """Clients that are slow on purpose, greedy, or gone: they get what the rules say, and nobody else notices."""
+import os
 import socket
 import threading
 import time
@@ -137,6 +138,35 @@ def test_body_that_drips_behind_an_early_answer(gateway, upstream):
         assert drip(c, ["x"] * 60, 0.1) < 60
     g.access_count(1)
     at_rest(g)
+
+
+ENDLESS = b"POST /reload HTTP/1.1\r\nHost: 127.0.0.1\r\nTransfer-Encoding: chunked\r\n\r\n%s"
+
+
+def cpu_s(g):
+    with open("/proc/%d/stat" % g.process.pid, encoding="ascii") as f:
+        fields = f.read().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+@pytest.mark.parametrize("line", [b"1;" + b"e" * 200000, b"0" * 200000 + b"1"], ids=["extension", "zeros"])
+def test_a_line_of_chunks_that_does_not_end_keeps_no_core_busy(gateway, upstream, line):
+    """libmicrohttpd 0.9 asks to be run at once while the line is larger than its buffer. On the public listener until the
+    body's deadline, on the admin listener until its own."""
+    g = gateway(CONFIG.replace("UPSTREAM", upstream.url).replace("HEADER", "2s").replace("400ms", "2s"))
+    before = cpu_s(g)
+    with g.connect() as c, Connection("127.0.0.1", g.admin_port) as admin:
+        for one in (c, admin):
+            one.socket.setblocking(False)
+            try:
+                one.socket.send(ENDLESS % line)
+            except BlockingIOError:
+                pass
+        c.socket.settimeout(20)
+        status = c.answer().status
+        assert status in (400, 408, 413) and c.at_end_of_stream()
+    assert cpu_s(g) - before < 1
+    assert g.get("/here").text == "here"
 
 
 def test_time_of_a_slow_upstream_is_not_the_clients(gateway, upstream):

@@ -1,12 +1,14 @@
 """A real Redis Cluster of three masters and three replicas: slots found, moved and lost under load."""
 import base64
 import hashlib
+import json
+import subprocess
 import threading
 
 import pytest
 
 from harness.client import Malformed
-from harness.gateway import digest
+from harness.gateway import PROGRAM, digest
 from harness.redis_cluster import Cluster
 from harness.wait import until
 
@@ -132,6 +134,12 @@ def test_slots_are_learned_and_scripts_brought_to_each_node(gateway, cluster):
         assert got == [200] * 5 + [429] * 2, (i, got)
     assert g.metric("slotgate_limit_decisions_total", source="open") == 0
     assert g.metric("slotgate_store_errors_total") == 0 and not g.events("store refuses decisions")
+    # explain asks the node that has them, and finds the limit used up.
+    for i in range(4):
+        done = subprocess.run([PROGRAM, "explain", "-c", g.config_path, "--json", "GET", "/", "-H", "X-API-Key: " + name(i)],
+                              capture_output=True, text=True, timeout=60, check=False)
+        told = json.loads(done.stdout)
+        assert done.returncode == 1 and told["answer"]["status"] == 429 and told["limits"][0]["remaining"] == 0, told
     masters = cluster.masters()
     assert len(masters) == 3
     calls = [m.evalsha_calls() for m in masters]

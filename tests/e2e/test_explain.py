@@ -34,6 +34,8 @@ class Asked:
         tenant, key = rng.choice(CALLERS)
         self.tenant, self.limits, self.cost = tenant, world.classes[number], cost
         self.path = "/%s/%d/%d" % (rng.choice("ru"), number, cost)
+        if cost and rng.random() < 0.3:             # reserved, and it costs that
+            self.path = "/s/%d/%d?%d" % (number, cost, cost)
         self.method = "GET"
         self.headers = [("X-Forwarded-For", rng.choice(ADDRESSES))] + ([("X-API-Key", "k-" + key)] if key else [])
         odd = i % 30

@@ -1,6 +1,8 @@
 """The outage ladder: a Redis that fails in each way it can, one after the other. Nobody gets a 500, nobody waits twice, nothing is
 counted twice, there is no storm of connections, and what happened can be seen."""
 import json
+import os
+import resource
 import subprocess
 import threading
 import time
@@ -342,6 +344,48 @@ def test_restarted_empty(gateway, redis, proxy):
         return ask(g, headers=OTHER) in ([200], [429]) and source(g, "store") > before
     until("Redis decides", decided_by_redis)
     assert ask(g, 7) == [200] * 5 + [429] * 2
+
+
+def test_loading_for_real(gateway, redis, proxy):
+    """A Redis that was started again and still reads its data: by policy until it is done, and with what was counted before."""
+    redis.options += ["--key-load-delay", "1000", "--loading-process-events-interval-bytes", "1024"]
+    g = settled(gateway(config(proxy.url, policy="open", store="deny_cache: false")))
+    ask(g, 10)
+    redis("EVAL", "for i = 1, 2000 do redis.call('SET', 'filler' .. i, string.rep('x', 100)) end", 0)
+    used = {k: redis("GET", k) for k in redis.keys() if ":fw:" in k}
+    redis("SAVE")
+    redis.stop()
+    redis.start()
+    assert "loading:1" in redis("INFO", "persistence")
+    until("it is seen", lambda: ask(g) == [200] and errors(g, "loading") >= 1)
+    decided = source(g, "store")
+    assert ask(g, 20) == [200] * 20
+    settled(g)
+    assert sum(int(redis("GET", k)) for k in used) == sum(map(int, used.values())) + source(g, "store") - decided
+    assert g.metric("slotgate_http_requests_total", code="500") == 0
+
+
+def test_a_disk_that_is_full(gateway, folder):
+    """Redis answers MISCONF to all, PING included, until its append-only file can be written again."""
+    place = os.path.join(folder, "aof")
+    os.mkdir(place)
+    r = Redis(folder, options=["--dir", place, "--appendonly", "yes", "--auto-aof-rewrite-percentage", "0"]).start()
+    try:
+        g = settled(gateway(config("unix://" + r.path)))
+        most = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
+        resource.prlimit(r.process.pid, resource.RLIMIT_FSIZE, (1000, most))
+        r("SET", "x", "y" * 20000)
+        until("the write failed", lambda: "aof_last_write_status:err" in r("INFO", "persistence"))
+        decided = source(g, "store")
+        for path, status in (("/inherit", 200), ("/local", 200), ("/open", 200), ("/closed", 503)):
+            assert ask(g, EACH, path=path) == [status] * EACH, path
+        assert source(g, "store") == decided
+        until("/status says why", lambda: "MISCONF" in (status_of_store(g)["last_error"] or ""))
+        resource.prlimit(r.process.pid, resource.RLIMIT_FSIZE, (most, most))
+        settled(g)
+        assert g.metric("slotgate_http_requests_total", code="500") == 0
+    finally:
+        r.stop()
 
 
 def test_failed_over(gateway, folder, redis):

@@ -71,7 +71,7 @@ struct sg_admin_request {
     char *name;                         /* decoded {name} of the path; NULL = none */
     size_t body_bytes;
     sg_admin_method_t method;
-    bool seen_head, started, waiting, done;
+    bool needs_host, started, waiting, done;
     sg_admin_job_t job;
     /* the answer */
     unsigned status;
@@ -81,6 +81,8 @@ struct sg_admin_request {
 };
 
 /* The callbacks that a daemon is started with. */
+void sg_admin_on_connection(void *cls, struct MHD_Connection *c, void **peer,
+                            enum MHD_ConnectionNotificationCode code);
 void *sg_admin_on_uri(void *cls, const char *uri, struct MHD_Connection *c);
 enum MHD_Result sg_admin_on_request(void *cls, struct MHD_Connection *c, const char *url, const char *method,
                                     const char *version, const char *data, size_t *data_bytes, void **state);

@@ -89,11 +89,14 @@ static struct MHD_Daemon *start_daemon(sg_admin_listener_t *l, int fd)
                             /* first: an option before it would still log to stderr */
                             MHD_OPTION_EXTERNAL_LOGGER, on_log, NULL,
                             MHD_OPTION_LISTEN_SOCKET, fd,
-                            MHD_OPTION_STRICT_FOR_CLIENT, 1,
+#if MHD_VERSION >= 0x01000000 /* before, it would only send the head of some refusals twice */
+                            MHD_OPTION_CLIENT_DISCIPLINE_LVL, 1,
+#endif
                             MHD_OPTION_CONNECTION_LIMIT, CONNECTIONS_MAX,
                             MHD_OPTION_PER_IP_CONNECTION_LIMIT, CONNECTIONS_PER_IP_MAX,
                             MHD_OPTION_CONNECTION_TIMEOUT, IDLE_TIMEOUT_S,
                             MHD_OPTION_UNESCAPE_CALLBACK, keep_escapes, NULL,
+                            MHD_OPTION_NOTIFY_CONNECTION, sg_admin_on_connection, l,
                             MHD_OPTION_URI_LOG_CALLBACK, sg_admin_on_uri, l,
                             MHD_OPTION_NOTIFY_COMPLETED, sg_admin_on_end, l, MHD_OPTION_END);
 }

@@ -266,6 +266,10 @@ static void call(sg_admin_request_t *r, const endpoint_t *e, sg_str_t name)
 static void dispatch(sg_admin_request_t *r)
 {
     sg_str_t name;
+    if (r->needs_host && header(r, MHD_HTTP_HEADER_HOST).n == 0) {
+        sg_admin_problem(r, 400, "a Host is needed");
+        return;
+    }
     for (size_t i = 0; i < sizeof endpoints / sizeof endpoints[0]; i++) {
         if (path_matches(endpoints[i].path, r->path, &name)) {
             call(r, &endpoints[i], name);
@@ -278,20 +282,65 @@ static void dispatch(sg_admin_request_t *r)
                          r->path[0] ? "no such endpoint; the page at / lists them" : NULL);
 }
 
+/* --- libmicrohttpd's calls ----------------------------------------------------------------------------- */
+
+/* What is kept of a connection: the target of the request whose head is coming. The library does not say that
+ * a request has ended when it refuses its head, so nothing may be made for a request before on_request. */
+typedef struct {
+    char *target;
+} peer_t;
+
+void sg_admin_on_connection(void *cls, struct MHD_Connection *c, void **peer,
+                            enum MHD_ConnectionNotificationCode code)
+{
+    (void)cls;
+    (void)c;
+    if (code == MHD_CONNECTION_NOTIFY_STARTED) {
+        *peer = SG_NEW(peer_t);
+        return;
+    }
+    sg_free(((peer_t *)*peer)->target);
+    sg_free(*peer);
+    *peer = NULL;
+}
+
+static peer_t *peer_of(struct MHD_Connection *c)
+{
+    return MHD_get_connection_info(c, MHD_CONNECTION_INFO_SOCKET_CONTEXT)->socket_context;
+}
+
 void *sg_admin_on_uri(void *cls, const char *uri, struct MHD_Connection *c)
 {
-    sg_admin_listener_t *l = cls;
+    (void)cls;
+    peer_t *peer = peer_of(c);
+    size_t n = strlen(uri);
+    sg_free(peer->target);
+    peer->target = n > URI_MAX ? NULL : sg_strndup(sg_str_n(uri, n));
+#if MHD_VERSION < 0x01000000
+    /* A query that looks empty is not split into arguments: many of them would exhaust the connection's
+     * memory and hang it (server.c does the same). */
+    char *query = strchr(uri, '?');
+    if (query)
+        query[1] = '\0';
+#endif
+    return NULL;
+}
+
+static sg_admin_request_t *request_new(sg_admin_listener_t *l, struct MHD_Connection *c, const char *method,
+                                       const char *version)
+{
     sg_admin_request_t *r = SG_NEW(sg_admin_request_t);
-    size_t path = strcspn(uri, "?");
+    const char *target = peer_of(c)->target;
+    size_t path = target ? strcspn(target, "?") : 0;
     r->magic = REQUEST_MAGIC;
     r->admin = l->admin;
     r->listener = l;
     r->connection = c;
+    r->method = method_of(method);
+    r->needs_host = strcmp(version, MHD_HTTP_VERSION_1_0) != 0;
     sg_buf_init(&r->body, SG_ADMIN_REPLY_MAX);
-    if (strlen(uri) > URI_MAX)
-        path = 0;
-    r->path = sg_strndup(sg_str_n(uri, path));
-    r->query = path && uri[path] == '?' ? sg_strdup(uri + path + 1) : NULL;
+    r->path = sg_strndup(sg_str_n(target ? target : "", path));
+    r->query = path && target[path] == '?' ? sg_strdup(target + path + 1) : NULL;
     return r;
 }
 
@@ -315,18 +364,14 @@ void sg_admin_on_end(void *cls, struct MHD_Connection *c, void **state, enum MHD
 enum MHD_Result sg_admin_on_request(void *cls, struct MHD_Connection *c, const char *url, const char *method,
                                     const char *version, const char *data, size_t *data_bytes, void **state)
 {
-    (void)cls;
-    (void)c;
     (void)url;
-    (void)version;
     (void)data;
-    sg_admin_request_t *r = request_of(*state);
-    sg_pace_reset(&r->listener->pace);
-    if (!r->seen_head) {
-        r->seen_head = true;
-        r->method = method_of(method);
+    if (!*state) { /* the head */
+        *state = request_new(cls, c, method, version);
         return MHD_YES;
     }
+    sg_admin_request_t *r = request_of(*state);
+    sg_pace_reset(&r->listener->pace);
     if (*data_bytes > 0) {
         r->body_bytes += *data_bytes;
         *data_bytes = 0;

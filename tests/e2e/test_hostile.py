@@ -169,6 +169,24 @@ def test_a_line_of_chunks_that_does_not_end_keeps_no_core_busy(gateway, upstream
     assert g.get("/here").text == "here"
 
 
+def test_heads_that_the_library_gives_up_on_at_the_admin_listener(gateway, upstream):
+    """Many arguments or cookies exhaust a connection's memory, and libmicrohttpd 0.9 does not say that such a request has ended:
+    it gets an answer all the same, and nothing is left of it (the gateway's end is looked at by a sanitizer)."""
+    g = start(gateway, upstream)
+    many = ["a%d" % i for i in range(500)]
+    with Connection("127.0.0.1", g.admin_port) as c:
+        assert c.request("GET", "/healthz?" + "&".join(many)).status == 200
+        assert c.request("GET", "/tenants?" + "&".join(many) + "&limit=0").text == '{"count":1,"tenants":[]}\n'
+        assert c.request("GET", "/healthz?" + "&".join(many * 3)).status == 414
+        c.send("GET /healthz HTTP/1.1\r\n\r\n")
+        assert c.answer().status == 400
+        assert c.request("GET", "/healthz").status == 200       # the connection is still in step
+    with Connection("127.0.0.1", g.admin_port) as c:
+        c.send("GET /healthz HTTP/1.1\r\nHost: a\r\nCookie: %s\r\n\r\n" % "; ".join("%s=1" % name for name in many * 3))
+        assert c.at_end_of_stream()
+    assert g.admin("/healthz")[0] == 200
+
+
 def test_time_of_a_slow_upstream_is_not_the_clients(gateway, upstream):
     go = threading.Event()
 

@@ -13,11 +13,12 @@ import table
 from machine import Run
 
 DEFAULT_ROUNDS = 5
+JOBS = ("compare", "routes", "blocks", "memory")
 
 
 def parse(argv):
     p = argparse.ArgumentParser(prog="run.sh", add_help=True)
-    p.add_argument("what", nargs="*", default=[], help="compare (default), routes or memory; then the number of rounds")
+    p.add_argument("what", nargs="*", default=[], help="compare (default), routes, blocks or memory; then the number of rounds")
     p.add_argument("--only", action="append", default=[], metavar="NAME", help="a name of the first column; several times")
     p.add_argument("--seconds", type=float, default=5)
     p.add_argument("--connections", type=int, default=64)
@@ -27,10 +28,10 @@ def parse(argv):
     for word in a.what:
         if word.isdigit():
             a.rounds = int(word)
-        elif word in ("compare", "routes", "memory"):
+        elif word in JOBS:
             a.job = word
         else:
-            p.error("unknown word %r; expected compare, routes, memory or a number of rounds" % word)
+            p.error("unknown word %r; expected compare, routes, blocks, memory or a number of rounds" % word)
     a.builds = [b.split("=", 1) for b in a.build] or [("", os.environ["SLOTGATE"])]
     if a.rounds < 1 or any(len(b) != 2 or not os.access(b[1], os.X_OK) for b in a.builds):
         p.error("rounds are at least 1, and --build is NAME=PROGRAM")
@@ -64,6 +65,14 @@ def routes(run, a):
                   for build, program in a.builds for n in (10, 1000)]
     results = measure_all(run, contenders, a.rounds, ["one", "/route-7/items/12345"])
     table.show_comparison(results)
+
+
+def blocks(run, a):
+    variants = (("three buckets", peers.config()), ("and one for everybody, in the script", peers.whole_config("")),
+                ("and one for everybody, in blocks of 100", peers.whole_config(", block: 100")),
+                ("and one for everybody, in blocks of 1000", peers.whole_config(", block: 1000")))
+    contenders = [peers.Slotgate(peers.label(build, text), program, c) for build, program in a.builds for text, c in variants]
+    table.show_comparison(measure_all(run, contenders, a.rounds, ["keys", str(peers.KEYS)]))
 
 
 def open_idle(port, count, request):
@@ -107,7 +116,7 @@ def main():
         with contextlib.ExitStack() as stack:
             run = Run(folder, stack, seconds=a.seconds, connections=a.connections)
             table.show_machine(run, a)
-            {"compare": compare, "routes": routes, "memory": memory}[a.job](run, a)
+            {"compare": compare, "routes": routes, "blocks": blocks, "memory": memory}[a.job](run, a)
     finally:
         shutil.rmtree(folder)
 

@@ -40,13 +40,18 @@ log: {format: json, access: %s}
 """
 
 
-def config(store="redis", access="off", buckets=PLENTY, deny_cache=True):
+def config(store="redis", access="off", buckets=PLENTY, deny_cache=True, whole=""):
     where = "type: memory" if store == "memory" else 'type: redis, url: "redis://127.0.0.1:@REDIS@", timeout: 1s'
     return (HEAD % access + "store: {%s, deny_cache: %s, on_failure: closed}\n" % (where, str(deny_cache).lower()) +
-            "classes:\n  api:\n" + limits(buckets, "tenant") +
+            "classes:\n  api:\n" + limits(buckets, "tenant") + whole +
             "tenants:\n" + tenants(KEYS) +
             'upstreams:\n  up: {targets: [{url: "http://127.0.0.1:@UPSTREAM@"}]}\n'
             "routes:\n  - {name: all, match: {path: /*}, classes: [api], upstream: up}\n")
+
+
+def whole_config(more):
+    """With a budget for everybody besides the three buckets of each tenant."""
+    return config(whole="    - {name: whole, algorithm: fixed_window, limit: 1000000000, window: 366d, per: all%s}\n" % more)
 
 
 def routes_config(count):

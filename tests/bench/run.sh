@@ -4,6 +4,7 @@
 #
 #   run.sh [compare] [ROUNDS]    slotgate, nginx with Lua and Redis, nginx alone, HAProxy alone; interleaved (default 5 rounds)
 #   run.sh routes [ROUNDS]       CPU of a request with 10 and with 1000 routes
+#   run.sh blocks [ROUNDS]       a budget for everybody besides: in the script, and in blocks that are taken ahead
 #   run.sh memory                resident memory of idle connections, and of identities in the memory store
 #
 # More options: --seconds N  --connections N  --only NAME (a row of the table; several times)

@@ -392,6 +392,14 @@ def test_while_redis_is_away(gateway, redis):
     until("and is asked", lambda: get(g).status == 429 and redis.evalsha_calls() > calls)
 
 
+def test_the_memory_store_needs_no_blocks(gateway):
+    """One process: the budget is counted where all workers see it."""
+    g = gateway(config("{type: memory}"))
+    got = Crowd([g], 16, 80, headers=key()).statuses
+    assert got.count(200) == 1000 and got.count(429) == 280
+    assert units([g], "taken") == 0
+
+
 # --- a cluster ----------------------------------------------------------------------------------------------------------------
 
 

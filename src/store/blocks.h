@@ -68,8 +68,7 @@ void sg_pile_fetched(sg_pile_t *p, int64_t pause_us, int64_t now_us);
 /* A granted asking that began at asked_us. For nobody but the owner until it is published. */
 sg_block_t *sg_block_new(sg_pile_t *p, const char *name, int64_t units, int64_t asked_us, int64_t now_us,
                          const sg_verdict_t *verdict);
-/* As sg_pile_spend, from this block, for a request that waited for it; its time does not matter: the decision
- * was the store's, while the request was there. */
+/* As sg_pile_spend, from this block, whatever its time: the caller looks to that. */
 bool sg_block_spend(sg_block_t *b, int64_t units, int64_t now_us, sg_limit_result_t *result);
 void sg_block_publish(sg_block_t *b);
 /* Nothing is spent of it any more, and what is left goes back. The owner's reference stays until

@@ -198,6 +198,13 @@ static bool take(sg_taker_t *t)
     return false;
 }
 
+/* The ledger decided while those who came before the asking were here, so for them it does not matter how long
+ * the answer took. For all others the block's time does: it may have been another window. */
+static bool may_spend(const sg_block_t *b, const sg_want_t *w, int64_t asked_us, int64_t now_us)
+{
+    return w->since_us <= asked_us || now_us < b->until_us;
+}
+
 static void granted(sg_taker_t *t, const sg_verdict_t *v, sg_link_t *known)
 {
     int64_t now_us = sg_clock_mono_us();
@@ -206,7 +213,8 @@ static void granted(sg_taker_t *t, const sg_verdict_t *v, sg_link_t *known)
     sg_count_block_units(t->of->metrics, SG_BLOCK_TAKEN, t->units);
     b->owner.arg = t;
     sg_list_push_back(&t->owned, &b->owner.link);
-    while ((w = first_waiting(t)) && sg_block_spend(b, w->units, now_us, &w->result)) {
+    while ((w = first_waiting(t)) && may_spend(b, w, t->asked_us, now_us) &&
+           sg_block_spend(b, w->units, now_us, &w->result)) {
         w->block = b;
         settle_want(w, SG_WANT_GRANTED, known);
     }
@@ -274,6 +282,7 @@ static void on_answer(void *arg, const sg_answer_t *answer)
 void sg_taker_want(sg_taker_t *t, sg_want_t *w)
 {
     int64_t now_us = sg_clock_mono_us();
+    w->since_us = now_us;
     w->now_us = sg_pile_clock_us(t->pile, now_us);
     w->state = SG_WANT_DENIED;
     if (w->units > t->ledger->limit) {

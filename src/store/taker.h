@@ -55,6 +55,7 @@ typedef struct sg_want {
     bool cached;              /* the denial was remembered */
     sg_limit_result_t result; /* granted, denied */
     sg_block_t *block;        /* granted: a reference */
+    int64_t since_us;         /* when it came */
     int64_t now_us;           /* what the ledger's clock says, about */
 } sg_want_t;
 

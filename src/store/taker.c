@@ -198,8 +198,8 @@ static bool take(sg_taker_t *t)
     return false;
 }
 
-/* The ledger decided while those who came before the asking were here, so for them it does not matter how long
- * the answer took. For all others the block's time does: it may have been another window. */
+/* The ledger decided while those who came before the asking were here, so for them it does not matter how
+ * long the answer took. For all others the block's time does: it may have been another window. */
 static bool may_spend(const sg_block_t *b, const sg_want_t *w, int64_t asked_us, int64_t now_us)
 {
     return w->since_us <= asked_us || now_us < b->until_us;

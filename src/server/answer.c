@@ -110,6 +110,16 @@ bool sg_answer_queue(sg_live_t *live)
     return ok;
 }
 
+/* The library splits cookies, in a copy of their field. */
+static size_t cookie_bytes(const sg_live_t *live)
+{
+    const sg_field_t *cookie = sg_fields_get(&live->rq.fields, SG_STR("Cookie"));
+    if (!cookie)
+        return 0;
+    int n = MHD_get_connection_values(live->client->mhd, MHD_COOKIE_KIND, NULL, NULL);
+    return cookie->value.n + (n > 0 ? (size_t)n * 64 : 0);
+}
+
 size_t sg_request_answer_room(const sg_request_t *rq)
 {
     enum { LIBRARY_BYTES = 12 * 1024 }; /* its own fields, and the buffer it sends the body from */
@@ -117,6 +127,6 @@ size_t sg_request_answer_room(const sg_request_t *rq)
     size_t memory = live->client->server->memory_bytes;
     const union MHD_ConnectionInfo *info =
         MHD_get_connection_info(live->client->mhd, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE);
-    size_t used = LIBRARY_BYTES + (info ? info->header_size : 0) + rq->fields.count * 64;
+    size_t used = LIBRARY_BYTES + (info ? info->header_size : 0) + rq->fields.count * 64 + cookie_bytes(live);
     return used < memory ? memory - used : 0;
 }

@@ -33,15 +33,19 @@ static const sg_refusal_t *check_fields(const sg_request_t *rq)
     return NULL;
 }
 
-/* The library's memory for a head is larger than what the config allows, so that its own structures fit. */
-static const sg_refusal_t *check_size(const sg_client_t *client)
+/* The library's memory for a head is larger than what the config allows, so that its own structures fit. Very
+ * many small fields fill it all the same: refused here, for later there would be no room for an answer. */
+static const sg_refusal_t *check_size(const sg_client_t *client, const sg_request_t *rq)
 {
+    enum { ANSWER_BYTES = 6 * 1024 };
     size_t max = (size_t)client->server->config->server.max_header_bytes;
     const union MHD_ConnectionInfo *info =
         MHD_get_connection_info(client->mhd, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE);
     if (client->target_len > max)
         return sg_refusal(SG_REFUSE_TARGET_TOO_LONG);
-    return info && info->header_size > max ? sg_refusal(SG_REFUSE_HEADER_TOO_LARGE) : NULL;
+    if ((info && info->header_size > max) || sg_request_answer_room(rq) < ANSWER_BYTES)
+        return sg_refusal(SG_REFUSE_HEADER_TOO_LARGE);
+    return NULL;
 }
 
 /* RFC 9112 section 3.2: one Host in HTTP/1.1, at most one in 1.0, and valid. */
@@ -111,7 +115,7 @@ static const sg_refusal_t *check_all(sg_client_t *client, const char *method, co
                                      sg_request_t *rq)
 {
     const sg_refusal_t *why =
-        sg_tls_client_is_trusted(client) ? check_size(client) : sg_refusal(SG_REFUSE_CERTIFICATE);
+        sg_tls_client_is_trusted(client) ? check_size(client, rq) : sg_refusal(SG_REFUSE_CERTIFICATE);
     if (!why)
         why = check_start(rq, version);
     if (!why && sg_layout_check(client, method, version))

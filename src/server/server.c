@@ -137,27 +137,42 @@ static bool has_head(sg_client_t *c)
     return c->mhd && MHD_get_connection_info(c->mhd, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE);
 }
 
-static void answer_bad_length(sg_client_t *c)
+/* A field of a head that is complete and has not come to on_request: the one that is being refused. */
+static const char *field_of_refused(sg_client_t *c, const char *name)
 {
-    uint64_t n;
-    const char *value = c->live || c->linger || !has_head(c)
-                            ? NULL
-                            : MHD_lookup_connection_value(c->mhd, MHD_HEADER_KIND, "Content-Length");
-    if (!value || sg_str_u64(sg_str(value), UINT64_MAX, &n) == SG_OK) /* "3 " is malformed to the library */
-        return;
-    if (!c->server->tls) /* an answer would have to be encrypted: none is better than one with two heads */
-        sg_client_write_raw(c, sg_refusal(SG_REFUSE_BAD_FRAMING));
-    (void)shutdown(c->fd, SHUT_WR);
-    c->linger = true;
+    if (c->live || c->linger || !has_head(c))
+        return NULL;
+    return MHD_lookup_connection_value(c->mhd, MHD_HEADER_KIND, name);
 }
 
-/* The library sends the head of this one refusal twice. It does not tell whose request it is, so all
- * connections are looked at that have a malformed length: they get a good answer, and the library's goes
- * nowhere. */
-static void answer_bad_lengths(sg_server_t *s)
+static bool has_bad_length(sg_client_t *c)
+{
+    uint64_t n;
+    const char *value = field_of_refused(c, "Content-Length");
+    return value && sg_str_u64(sg_str(value), UINT64_MAX, &n) != SG_OK; /* "3 " is malformed to the library */
+}
+
+static bool has_cookies(sg_client_t *c)
+{
+    return field_of_refused(c, "Cookie") != NULL;
+}
+
+/* The library sends the heads of two refusals twice, when it looks at the fields of a complete head: a
+ * malformed length, and more cookies than its memory takes. It does not tell whose request it is, so all
+ * connections are looked at that are in this state: they get a good answer, and the library's goes nowhere.
+ */
+static void answer_for_library(sg_server_t *s, bool (*is_meant)(sg_client_t *c), sg_refuse_t why)
 {
     SG_LIST_EACH(l, &s->clients)
-    answer_bad_length(SG_OWNER(l, sg_client_t, link));
+    {
+        sg_client_t *c = SG_OWNER(l, sg_client_t, link);
+        if (!is_meant(c))
+            continue;
+        if (!s->tls) /* an answer would have to be encrypted: none is better than one with two heads */
+            sg_client_write_raw(c, sg_refusal(why));
+        (void)shutdown(c->fd, SHUT_WR);
+        c->linger = true;
+    }
 }
 #endif
 
@@ -175,7 +190,9 @@ static void on_library_log(void *cls, const char *fmt, va_list ap)
         sg_count_refused(s->metrics, "library");
 #if !SG_MHD_STRICT
     if (strstr(text, "`Content-Length'") || strstr(text, "'Content-Length'"))
-        answer_bad_lengths(s);
+        answer_for_library(s, has_bad_length, SG_REFUSE_BAD_FRAMING);
+    else if (refused && strstr(text, "code is 431"))
+        answer_for_library(s, has_cookies, SG_REFUSE_HEADER_TOO_LARGE);
 #endif
     sg_log(refused ? SG_LOG_INFO : SG_LOG_DEBUG,
            refused ? "request refused by the HTTP library" : "HTTP library", SG_F_STR("detail", text));
@@ -228,9 +245,9 @@ static void listeners_stop(sg_server_t *s)
  * it at every request: no more than needed. */
 static size_t connection_memory(const sg_server_conf_t *conf)
 {
-    enum { LEAST = 32 * 1024 };
-    size_t twice = (size_t)conf->max_header_bytes * 2;
-    return twice < LEAST ? LEAST : twice;
+    enum { LEAST = 32 * 1024 }; /* beside the head */
+    size_t head = (size_t)conf->max_header_bytes;
+    return head + (head < LEAST ? LEAST : head);
 }
 
 static struct MHD_Daemon *daemon_start(sg_server_t *s, const sg_server_conf_t *conf)

@@ -169,6 +169,26 @@ def test_a_line_of_chunks_that_does_not_end_keeps_no_core_busy(gateway, upstream
     assert g.get("/here").text == "here"
 
 
+def test_more_fields_or_cookies_than_a_connection_takes(gateway, upstream):
+    """One well-formed 431, and nothing upstream: not a request that is carried out and then has no room for its answer."""
+    g = start(gateway, upstream)
+    many = ["a%d" % i for i in range(2000)]
+    for n in [100, *range(400, 900, 20), 1999]:
+        for fields in ([(name, "1") for name in many[:n]], [("Cookie", "; ".join(name + "=1" for name in many[:n]))]):
+            before = len(upstream.requests)
+            with g.connect() as c:
+                a = c.request("POST", "/x", fields, b"once")
+                assert a.status in (200, 431) and len(upstream.requests) - before == (a.status == 200), (n, a)
+                assert a.status == 200 or c.at_end(), (n, c.buffer)
+    assert a.status == 431
+
+
+@pytest.mark.parametrize("kib", [1, 8, 16, 24, 32, 64])
+def test_the_largest_head_has_room_for_an_answer(gateway, upstream, kib):
+    g = gateway(CONFIG.replace("UPSTREAM", upstream.url).replace("HEADER", "2s, max_header_size: %dKiB" % kib))
+    assert g.get("/x", {"X-Long": "x" * (kib * 1024 - 200)}).status == 200
+
+
 def test_heads_that_the_library_gives_up_on_at_the_admin_listener(gateway, upstream):
     """Many arguments or cookies exhaust a connection's memory, and libmicrohttpd 0.9 does not say that such a request has ended:
     it gets an answer all the same, and nothing is left of it (the gateway's end is looked at by a sanitizer)."""

@@ -39,19 +39,12 @@ static size_t keys_to_ask(const usage_t *u)
     return u->tenant->key_count < KEYS_MAX ? u->tenant->key_count : KEYS_MAX;
 }
 
-static const char *per_name(sg_scope_t per)
-{
-    static const char *const names[] = {
-        [SG_PER_TENANT] = "tenant", [SG_PER_KEY] = "key", [SG_PER_IP] = "ip", [SG_PER_ALL] = "all"};
-    return names[per];
-}
-
 static json_t *limit_json(const sg_limit_t *l)
 {
     json_t *o = json_object();
     sg_json_set(o, "name", sg_json_text(l->name));
     sg_json_set(o, "algorithm", sg_json_text(sg_algo_name(l->algo)));
-    sg_json_set(o, "per", sg_json_text(per_name(l->per)));
+    sg_json_set(o, "per", sg_json_text(sg_scope_name(l->per)));
     sg_json_set(o, "dry_run", json_boolean(l->dry_run));
     sg_json_set(o, "limit", json_integer(l->limit));
     if (l->window_us > 0)

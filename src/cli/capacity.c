@@ -116,13 +116,6 @@ static need_t need(const capacity_t *x, const sg_limit_t *l)
 
 /* --- output --------------------------------------------------------------------------------------- */
 
-static const char *scope_name(sg_scope_t s)
-{
-    static const char *const names[] = {
-        [SG_PER_TENANT] = "tenant", [SG_PER_KEY] = "key", [SG_PER_IP] = "ip", [SG_PER_ALL] = "all"};
-    return names[s];
-}
-
 static void print_text(const capacity_t *x)
 {
     printf("%-32s %-16s %-8s %14s %12s %14s\n", "LIMIT", "ALGORITHM", "PER", "KEYS", "BYTES EACH", "MEMORY");
@@ -130,7 +123,7 @@ static void print_text(const capacity_t *x)
         const sg_limit_t *l = x->config->limits[i];
         need_t n = need(x, l);
         printf("%-32s %-16s %-8s %14" PRId64 " %12" PRId64 " %10.1f MiB\n", l->name, sg_algo_name(l->algo),
-               scope_name(l->per), n.keys, n.each_bytes, (double)(n.keys * n.each_bytes) / (1 << 20));
+               sg_scope_name(l->per), n.keys, n.each_bytes, (double)(n.keys * n.each_bytes) / (1 << 20));
     }
     printf("%-32s %-16s %-8s %14" PRId64 " %12s %10.1f MiB\n", "hash tables", "", "", x->keys, "",
            (double)sg_footprint_table_bytes(x->keys) / (1 << 20));
@@ -146,7 +139,7 @@ static void print_json(const capacity_t *x)
         need_t n = need(x, l);
         (void)json_array_append_new(limits,
                                     json_pack("{s:s, s:s, s:s, s:I, s:I}", "limit", l->name, "algorithm",
-                                              sg_algo_name(l->algo), "per", scope_name(l->per), "keys",
+                                              sg_algo_name(l->algo), "per", sg_scope_name(l->per), "keys",
                                               (json_int_t)n.keys, "bytes_each", (json_int_t)n.each_bytes));
     }
     json_t *all = json_pack("{s:I, s:I, s:I, s:I, s:o}", "identities", (json_int_t)x->identities, "tenants",

@@ -32,7 +32,8 @@ static bool read_options(int argc, char **argv, options_t *o)
         default: return false;
         }
     }
-    return optind == argc && (o->schema || o->path);
+    /* The schema is one text: what else is asked for would be left out without a word. */
+    return optind == argc && (o->schema ? !o->path && !o->print && !o->json : o->path != NULL);
 }
 
 static const char *level_name(sg_diag_level_t level)
@@ -45,10 +46,20 @@ static const char *level_name(sg_diag_level_t level)
     return "error";
 }
 
-static void print_json(const sg_diags_t *d)
+static void add_config(sg_buf_t *out, const sg_config_t *config)
+{
+    sg_buf_t text;
+    sg_config_text(config, &text);
+    sg_buf_z(out, ",\"config\":");
+    sg_buf_json(out, sg_buf_str(&text));
+    sg_buf_deinit(&text);
+}
+
+/* config: NULL when it is not to be shown. */
+static void print_json(const sg_diags_t *d, const sg_config_t *config)
 {
     sg_buf_t out;
-    sg_buf_init(&out, 64 * 1024 * 1024);
+    sg_buf_init(&out, (size_t)1 << 31);
     sg_buf_printf(&out, "{\"ok\":%s,\"findings\":[", d->errors ? "false" : "true");
     for (size_t i = 0; i < d->count; i++) {
         sg_buf_z(&out, i ? ",{\"file\":" : "{\"file\":");
@@ -58,7 +69,10 @@ static void print_json(const sg_diags_t *d)
         sg_buf_json(&out, sg_str(d->at[i].text));
         sg_buf_char(&out, '}');
     }
-    sg_buf_z(&out, "]}\n");
+    sg_buf_char(&out, ']');
+    if (config)
+        add_config(&out, config);
+    sg_buf_z(&out, "}\n");
     (void)fwrite(out.data + out.start, 1, sg_buf_len(&out), stdout);
     sg_buf_deinit(&out);
 }
@@ -69,10 +83,10 @@ static int check(const options_t *o)
     sg_tls_t *tls;
     sg_config_t *config = sg_tls_config_load(o->path, NULL, &diags, &tls);
     if (o->json)
-        print_json(&diags);
+        print_json(&diags, o->print ? config : NULL);
     else
         sg_diags_print(&diags, stderr);
-    if (config && o->print)
+    if (config && !o->json && o->print)
         sg_config_print(config, stdout);
     else if (config && !o->json)
         puts("configuration OK");

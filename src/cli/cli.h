@@ -11,7 +11,7 @@ enum { SG_EXIT_OK = 0, SG_EXIT_FOUND = 1, SG_EXIT_USAGE = 64, SG_EXIT_CONFIG = 7
  * would be refused. */
 int sg_cli_explain(int argc, char **argv);
 
-/* check -c FILE [--print] [--json] | check --schema. */
+/* check -c FILE [--print] [--json] | check --schema. With both, the print-out is a member of the JSON. */
 int sg_cli_check(int argc, char **argv);
 
 /* key new: make an API key, print it and its config line. key hash: the line of a key read from standard

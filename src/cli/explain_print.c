@@ -5,17 +5,6 @@
 #include <jansson.h>
 #include <stdio.h>
 
-static const char *scope_name(sg_scope_t s)
-{
-    switch (s) {
-    case SG_PER_TENANT: return "tenant";
-    case SG_PER_KEY: return "key";
-    case SG_PER_IP: return "ip";
-    case SG_PER_ALL: return "all";
-    }
-    return "";
-}
-
 static const char *end_name(sg_explain_end_t e)
 {
     switch (e) {
@@ -76,7 +65,7 @@ static void print_identity(const sg_explain_t *x)
 static void print_limit(const sg_explain_limit_t *l)
 {
     const sg_limit_t *limit = l->limit;
-    printf("  %-24s %-14s per %-6s ", limit->name, sg_algo_name(limit->algo), scope_name(limit->per));
+    printf("  %-24s %-14s per %-6s ", limit->name, sg_algo_name(limit->algo), sg_scope_name(limit->per));
     if (limit->unlimited) {
         puts("unlimited");
         return;
@@ -161,8 +150,8 @@ static json_t *limit_json(const sg_explain_limit_t *l)
 {
     const sg_limit_t *limit = l->limit;
     json_t *o = json_pack("{s:s, s:s, s:s, s:b, s:b, s:I, s:o}", "name", limit->name, "algorithm",
-                          sg_algo_name(limit->algo), "per", scope_name(limit->per), "dry_run", limit->dry_run,
-                          "unlimited", limit->unlimited, "limit", (json_int_t)limit->limit,
+                          sg_algo_name(limit->algo), "per", sg_scope_name(limit->per), "dry_run",
+                          limit->dry_run, "unlimited", limit->unlimited, "limit", (json_int_t)limit->limit,
                           "key", text_or_null(l->key[0] ? l->key : NULL));
     if (limit->ledger)
         json_object_set_new(o, "block", json_integer(limit->block));

@@ -46,15 +46,42 @@ static void print_limit(const usage_t *u, const sg_limit_t *l, const sg_limit_re
            r->remaining, l->limit, whole_s(r->reset_us), l->dry_run ? "  dry run" : "");
 }
 
+static json_t *rule_json(const sg_limit_t *l)
+{
+    json_t *o =
+        json_pack("{s:s, s:s, s:s, s:b, s:I}", "name", l->name, "algorithm", sg_algo_name(l->algo), "per",
+                  sg_scope_name(l->per), "dry_run", l->dry_run, "limit", (json_int_t)l->limit);
+    if (l->window_us > 0)
+        (void)json_object_set_new(o, "window_ms", json_integer(l->window_us / 1000));
+    return o;
+}
+
 static void add_limit(const usage_t *u, const sg_limit_t *l, const sg_limit_result_t *r)
 {
-    json_t *o = json_pack("{s:s, s:s, s:b, s:I, s:I, s:I}", "name", l->name, "algorithm",
-                          sg_algo_name(l->algo), "dry_run", l->dry_run, "limit", (json_int_t)l->limit,
-                          "remaining", (json_int_t)r->remaining, "reset_ms",
-                          (json_int_t)((r->reset_us + 999) / 1000));
+    json_t *o = rule_json(l);
+    (void)json_object_set_new(o, "remaining", json_integer(r->remaining));
+    (void)json_object_set_new(o, "reset_ms", json_integer((r->reset_us + 999) / 1000));
     if (u->key)
         (void)json_object_set_new(o, "key", json_string(u->key->id));
     (void)json_array_append_new(u->list, o);
+}
+
+/* Counters of client addresses and of the whole gateway are not the tenant's: only the rule is shown, as the
+ * admin listener does. */
+static void show_others(usage_t *u)
+{
+    const sg_session_t *s = u->session;
+    for (size_t i = 0; i < s->config->limit_count; i++) {
+        const sg_limit_t *l = s->tenant->limits[i];
+        if (l->unlimited || (l->per != SG_PER_IP && l->per != SG_PER_ALL))
+            continue;
+        if (u->list)
+            (void)json_array_append_new(u->list, rule_json(l));
+        else
+            printf("%-28s %-16s %16s %16" PRId64 " %12s  %s%s\n", l->name, "", "-", l->limit, "-",
+                   l->per == SG_PER_IP ? "for each client address" : "for all tenants together",
+                   l->dry_run ? ", dry run" : "");
+    }
 }
 
 /* --- asking --------------------------------------------------------------------------------------------- */
@@ -115,6 +142,10 @@ static bool ask_all(usage_t *u)
 static int finish(usage_t *u, bool ok)
 {
     const sg_tenant_t *t = u->session->tenant;
+    if (ok && !u->list)
+        print_head(u);
+    if (ok)
+        show_others(u);
     if (!ok)
         fputs("slotgate usage: the store does not answer\n", stderr);
     else if (u->list) {
@@ -122,8 +153,6 @@ static int finish(usage_t *u, bool ok)
         (void)json_dumpf(o, stdout, JSON_COMPACT);
         putchar('\n');
         json_decref(o);
-    } else {
-        print_head(u);
     }
     json_decref(u->list);
     return ok ? SG_EXIT_OK : SG_EXIT_FOUND;

@@ -179,6 +179,7 @@ const sg_tenant_t *sg_config_tenant(const sg_config_t *c, sg_str_t name);   /* N
 /* The effective config as YAML, secrets left out (check --print); the schema: every key with type, default,
  * range, help (check --schema). */
 void sg_config_print(const sg_config_t *c, FILE *out);
+void sg_config_text(const sg_config_t *c, sg_buf_t *out);   /* the same; makes `out` */
 void sg_config_schema_print(FILE *out);
 
 #endif

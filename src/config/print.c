@@ -220,7 +220,7 @@ void sg_print_duration(sg_printer_t *p, unsigned depth, const char *key, int64_t
     sg_buf_printf(&p->b, "%s\n", text);
 }
 
-void sg_config_print(const sg_config_t *c, FILE *out)
+void sg_config_text(const sg_config_t *c, sg_buf_t *out)
 {
     sg_printer_t p = {.c = c};
     sg_buf_init(&p.b, OUT_BYTES_MAX);
@@ -233,6 +233,13 @@ void sg_config_print(const sg_config_t *c, FILE *out)
     sg_print_tenants(&p);
     sg_print_upstreams(&p);
     sg_print_routes(&p);
-    fwrite(sg_buf_str(&p.b).p, 1, sg_buf_len(&p.b), out);
-    sg_buf_deinit(&p.b);
+    *out = p.b;
+}
+
+void sg_config_print(const sg_config_t *c, FILE *out)
+{
+    sg_buf_t text;
+    sg_config_text(c, &text);
+    fwrite(sg_buf_str(&text).p, 1, sg_buf_len(&text), out);
+    sg_buf_deinit(&text);
 }

@@ -22,6 +22,13 @@ const char *sg_algo_name(sg_algo_t a)
     return algos[a]->name;
 }
 
+const char *sg_scope_name(sg_scope_t per)
+{
+    static const char *const names[] = {
+        [SG_PER_TENANT] = "tenant", [SG_PER_KEY] = "key", [SG_PER_IP] = "ip", [SG_PER_ALL] = "all"};
+    return names[per];
+}
+
 const char *sg_algo_code(sg_algo_t a)
 {
     return algos[a]->code;

@@ -58,6 +58,7 @@ static inline const sg_limit_t *sg_limit_kept(const sg_limit_t *l)
 
 /* "token_bucket" and so on; two letters of the key name: "tb". */
 const char *sg_algo_name(sg_algo_t a);
+const char *sg_scope_name(sg_scope_t per);
 const char *sg_algo_code(sg_algo_t a);
 
 /* Reduce rate, compute window_us of a bucket, and check the bounds that the arithmetic needs (every product

@@ -401,7 +401,8 @@ def run(*args, stdin=""):
 
 
 @pytest.mark.parametrize("args", [[], ["-c"], ["--nonsense"], ["nonsense"], ["check"], ["check", "-c"], ["key"], ["key", "old"],
-                                  ["explain"], ["check", "--nonsense", "-c", "x"], ["-c", "x", "more"]])
+                                  ["explain"], ["check", "--nonsense", "-c", "x"], ["-c", "x", "more"],
+                                  ["check", "--schema", "--json"], ["check", "--schema", "--print"], ["check", "--schema", "-c", "x"]])
 def test_usage_errors(args):
     r = run(*args)
     assert r.returncode == 64 and "usage:" in r.stderr and r.stdout == ""
@@ -436,6 +437,7 @@ def test_check_names_every_error(folder):
     # The same, for programs; and the gateway itself says the same and does not start.
     found = json.loads(run("check", "--json", "-c", path).stdout)
     assert found["ok"] is False and [f["line"] for f in found["findings"]] == [1, 2, 4, 4]
+    assert json.loads(run("check", "--print", "--json", "-c", path).stdout) == found
     r = run("-c", path)
     assert r.returncode == 78 and r.stderr.splitlines() == lines
 
@@ -446,6 +448,10 @@ def test_check_of_files_that_are_well_or_not_there(folder, upstream):
         f.write(config(upstream, access="off"))
     r = run("check", "-c", path)
     assert (r.returncode, r.stdout, r.stderr) == (0, "configuration OK\n", "")
+    assert json.loads(run("check", "--json", "-c", path).stdout) == {"ok": True, "findings": []}
+    printed = run("check", "--print", "-c", path).stdout
+    assert printed.startswith("# ") and "\nroutes:" in printed
+    assert json.loads(run("check", "--print", "--json", "-c", path).stdout) == {"ok": True, "findings": [], "config": printed}
     assert run("check", "-c", path + ".not").returncode == 78
     assert run("-c", path + ".not").returncode == 78
 

@@ -62,11 +62,13 @@ def usage(gateway, tenant):
     """(limit, key) -> remaining, as the command says; the admin listener must say the same."""
     r = run("usage", gateway, "--json", tenant)
     assert r.returncode == 0, r.stderr
-    by_command = {(u["name"], u.get("key")): u["remaining"] for u in json.loads(r.stdout)["limits"]}
-    by_admin = {(u["name"], u.get("key")): u["remaining"]
-                for u in json.loads(gateway.admin("/tenants/%s/usage" % tenant)[2])["limits"] if "remaining" in u}
-    assert by_command == by_admin
-    return by_command
+    by_command, by_admin = (json.loads(text)["limits"] for text in (r.stdout, gateway.admin("/tenants/%s/usage" % tenant)[2]))
+    for u in by_command + by_admin:
+        u.pop("reset_ms", None)
+    by_name = lambda u: (u["name"], u.get("key", ""))
+    assert sorted(by_command, key=by_name) == sorted(by_admin, key=by_name)
+    assert [(u["name"], u["limit"]) for u in by_command if "remaining" not in u] == [("c.log", 9)]
+    return {(u["name"], u.get("key")): u["remaining"] for u in by_command if "remaining" in u}
 
 
 FRESH = {("c.day", None): 100, ("c.burst", "one"): 5, ("c.smooth", "one"): 5, ("c.trial", "one"): 1,
@@ -130,6 +132,7 @@ def test_usage_for_people(gateway, upstream, redis):
     assert r.returncode == 0 and r.stdout.startswith("tenant acme, plan gold\n")
     rows = [line.split() for line in r.stdout.splitlines()[2:]]
     assert ["c.day", "98", "100"] in [row[:3] for row in rows] and ["c.burst", "one", "3", "5"] in [row[:4] for row in rows]
+    assert rows[-1] == ["c.log", "-", "9", "-", "for", "each", "client", "address"]
     assert run("reset", g, "acme").stdout == "5 counters of acme forgotten\n"
 
 

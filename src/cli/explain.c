@@ -4,11 +4,11 @@
 
 #include <getopt.h>
 #include <stdio.h>
-#include <string.h>
+
 
 #include "base/clock.h"
 #include "cli/cli.h"
-#include "server/refusal.h"
+#include "server/head.h"
 
 static int usage(const char *what)
 {
@@ -86,30 +86,56 @@ static bool refuse(sg_explain_t *x, unsigned status, const char *reason)
     return false;
 }
 
-static bool read_method(sg_explain_t *x)
+static bool refuse_for(sg_explain_t *x, const sg_refusal_t *why)
 {
-    x->method = sg_method_parse(sg_str(x->method_text));
-    if (strlen(x->method_text) > SG_METHOD_BYTES_MAX)
-        return refuse(x, 400, sg_refusal(SG_REFUSE_BAD_METHOD)->word);
-    if (x->method == SG_METHOD_CONNECT || x->method == SG_METHOD_TRACE)
-        return refuse(x, 405, sg_refusal(SG_REFUSE_METHOD_NOT_SUPPORTED)->word);
-    return true;
+    return refuse(x, why->status, why->word);
+}
+
+/* As it would be sent: "METHOD URL HTTP/1.1", the fields, and an empty line. */
+static size_t head_bytes(const sg_request_t *rq)
+{
+    size_t n = rq->method.n + 1 + rq->target.n + sizeof " HTTP/1.1\r\n" - 1 + 2;
+    SG_FIELDS_EACH(f, &rq->fields)
+    n += f->name.n + 2 + f->value.n + 2;
+    return n;
+}
+
+/* Every client sends a Host: one that is not given is made up, for this check only. */
+static bool check_head(sg_explain_t *x)
+{
+    sg_request_t rq = {.arena = x->arena,
+                       .method = sg_str(x->method_text),
+                       .target = sg_str(x->url),
+                       .version_minor = 1};
+    SG_FIELDS_EACH(f, &x->fields)
+    sg_fields_add(&rq.fields, x->arena, f->name, f->value);
+    if (!sg_fields_get(&rq.fields, SG_STR("Host")))
+        sg_fields_add(&rq.fields, x->arena, SG_STR("Host"), SG_STR("localhost"));
+    const sg_refusal_t *why =
+        sg_head_check_size((size_t)x->config->server.max_header_bytes, rq.target.n, head_bytes(&rq));
+    if (!why)
+        why = sg_head_check_method(rq.method);
+    if (!why)
+        why = sg_head_check_fields(&rq);
+    x->method = sg_method_parse(rq.method);
+    x->body_bytes = rq.upload == SG_UPLOAD_LENGTH ? rq.upload_length : 0;
+    return why ? refuse_for(x, why) : true;
 }
 
 static bool read_target(sg_explain_t *x)
 {
     sg_target_err_t err = sg_target_parse(x->arena, sg_str(x->url), &x->target);
     if (err)
-        return refuse(x, 400, sg_refusal(sg_refusal_of_target(err))->word);
+        return refuse_for(x, sg_refusal(sg_refusal_of_target(err)));
     if (x->target.form == SG_TARGET_ASTERISK && x->method != SG_METHOD_OPTIONS)
-        return refuse(x, 400, sg_refusal(SG_REFUSE_BAD_TARGET)->word);
+        return refuse_for(x, sg_refusal(SG_REFUSE_BAD_TARGET));
     const sg_field_t *field = sg_fields_get(&x->fields, SG_STR("Host"));
     sg_str_t authority = x->target.form == SG_TARGET_ABSOLUTE ? x->target.authority : (sg_str_t){NULL, 0};
     if (!authority.n && field)
         authority = field->value;
     unsigned port;
     if (authority.n && sg_host_parse(x->arena, authority, &x->host, &port))
-        return refuse(x, 400, "bad_host");
+        return refuse_for(x, sg_refusal(SG_REFUSE_BAD_HOST));
     return true;
 }
 
@@ -118,9 +144,11 @@ static bool find_route(sg_explain_t *x)
     sg_router_match(x->config->router, x->host, x->method, &x->target, &x->match);
     const sg_route_t *route = x->match.route;
     if (!route && !x->target.odd)
-        return x->match.allow ? refuse(x, 405, "method_not_allowed") : refuse(x, 404, "no_route");
+        return refuse_for(x, sg_refusal(x->match.allow ? SG_REFUSE_METHOD_NOT_ALLOWED : SG_REFUSE_NO_ROUTE));
     if (!route || (x->target.odd && !route->odd_paths_pass))
-        return refuse(x, 400, "odd_path");
+        return refuse_for(x, sg_refusal(SG_REFUSE_ODD_PATH));
+    if (x->body_bytes > (uint64_t)sg_config_max_body(x->config, route))
+        return refuse_for(x, sg_refusal(SG_REFUSE_BODY_TOO_LARGE));
     return true;
 }
 
@@ -274,7 +302,7 @@ int sg_cli_explain(int argc, char **argv)
     if (status == SG_EXIT_OK)
         status = load_config(&x);
     if (status == SG_EXIT_OK) {
-        if (read_method(&x) && read_target(&x) && find_route(&x) && identify(&x))
+        if (check_head(&x) && read_target(&x) && find_route(&x) && identify(&x))
             find_path(&x);
         if (x.identified)
             ask_store(&x);

@@ -31,6 +31,7 @@ typedef struct {
     sg_arena_t *arena;
     sg_config_t *config;
     sg_method_t method;
+    uint64_t body_bytes;                /* that Content-Length announces */
     sg_target_t target;
     sg_str_t host;
     sg_match_t match;

@@ -146,3 +146,8 @@ const sg_tenant_t *sg_config_tenant(const sg_config_t *c, sg_str_t name)
     const sg_name_t *n = sg_nameset_find(&c->own->tenants, name);
     return n ? c->tenants[n->index] : NULL;
 }
+
+int64_t sg_config_max_body(const sg_config_t *c, const sg_route_t *route)
+{
+    return route && route->max_body_bytes ? route->max_body_bytes : c->server.max_body_bytes;
+}

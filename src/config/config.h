@@ -176,6 +176,8 @@ sg_config_t *sg_config_ref(sg_config_t *c); /* any thread; returns c */
 void sg_config_unref(sg_config_t *c);       /* any thread; NULL is fine */
 
 const sg_tenant_t *sg_config_tenant(const sg_config_t *c, sg_str_t name);   /* NULL when unknown */
+/* Most bytes that a request's body may have; route NULL: of no route. */
+int64_t sg_config_max_body(const sg_config_t *c, const sg_route_t *route);
 /* The effective config as YAML, secrets left out (check --print); the schema: every key with type, default,
  * range, help (check --schema). */
 void sg_config_print(const sg_config_t *c, FILE *out);

@@ -27,12 +27,6 @@ static bool read_target(sg_exchange_t *ex)
     return true;
 }
 
-static int64_t max_body_bytes(const sg_exchange_t *ex)
-{
-    const sg_route_t *r = ex->match.route;
-    return r && r->max_body_bytes ? r->max_body_bytes : ex->config->server.max_body_bytes;
-}
-
 static bool find_route(sg_exchange_t *ex)
 {
     sg_router_match(ex->config->router, ex->host, ex->method, &ex->target, &ex->match);
@@ -48,7 +42,8 @@ static bool find_route(sg_exchange_t *ex)
         sg_exchange_refuse_why(ex, SG_REFUSE_ODD_PATH);
         return false;
     }
-    if (ex->rq->upload == SG_UPLOAD_LENGTH && ex->rq->upload_length > (uint64_t)max_body_bytes(ex)) {
+    if (ex->rq->upload == SG_UPLOAD_LENGTH &&
+        ex->rq->upload_length > (uint64_t)sg_config_max_body(ex->config, route)) {
         sg_exchange_refuse_why(ex, SG_REFUSE_BODY_TOO_LARGE);
         return false;
     }

@@ -59,8 +59,7 @@ bool sg_relay_wants_upload(const sg_exchange_t *ex)
 
 static bool over_limit(const sg_exchange_t *ex, size_t more)
 {
-    int64_t own = ex->match.route->max_body_bytes;
-    return ex->upload_bytes + more > (uint64_t)(own ? own : ex->config->server.max_body_bytes);
+    return ex->upload_bytes + more > (uint64_t)sg_config_max_body(ex->config, ex->match.route);
 }
 
 size_t sg_relay_body(sg_exchange_t *ex, sg_str_t data)

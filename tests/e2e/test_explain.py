@@ -5,6 +5,8 @@ import random
 import re
 import subprocess
 
+import pytest
+
 from harness.gateway import PROGRAM
 from harness.redis import Client
 from harness.wait import until
@@ -126,3 +128,44 @@ def test_explain_foretells_what_becomes_of_a_request(gateway, upstream, redis):
         client.close()
         assert g.stop() == 0
     assert all(total[status] for status in (200, 401, 404, 405, 429)), total
+
+
+HEADS = """
+server: {{listen: "127.0.0.1:0", workers: 1, max_header_size: 2KiB, max_body_size: 1KiB}}
+admin: {{listen: "127.0.0.1:0"}}
+upstreams: {{up: {{targets: [{{url: "{upstream}"}}]}}}}
+routes:
+  - {{name: here, match: {{path: /here/*}}, auth: none, upstream: up}}
+  - {{name: large, match: {{path: /large}}, auth: none, upstream: up, max_body_size: 4KiB}}
+"""
+BARE = len("GET / HTTP/1.1\r\nHost: gw.test\r\n\r\n")
+LONG = len("X-Long: \r\n")
+
+
+@pytest.mark.parametrize("target,fields,status,reason", [
+    ("/nowhere", (), 404, "no_route"),
+    ("/" + "n" * (2048 - BARE), (), 404, "no_route"),
+    ("/" + "n" * (2049 - BARE), (), 431, "header_too_large"),
+    ("/" + "n" * 2048, (), 414, "target_too_long"),
+    ("/here/a", ("X-Long: " + "n" * (2048 - BARE - LONG - 6),), 200, None),
+    ("/here/a", ("X-Long: " + "n" * (2049 - BARE - LONG - 6),), 431, "header_too_large"),
+    ("/nowhere", ("Content-Length: 1025",), 404, "no_route"),
+    ("/here/a", ("Content-Length: 1025",), 413, "body_too_large"),
+    ("/large", ("Content-Length: 4097",), 413, "body_too_large"),
+    ("/here/a", ("Content-Length: 5", "Transfer-Encoding: chunked"), 400, "bad_framing"),
+    ("/nowhere", ("Transfer-Encoding: gzip",), 501, "bad_coding"),
+    ("/nowhere", ("Expect: miracles",), 417, "bad_expect"),
+    ("/nowhere", ("Host: gw.test",), 400, "bad_host")])
+def test_explain_foretells_what_becomes_of_a_head(gateway, upstream, target, fields, status, reason):
+    g = gateway(HEADS.format(upstream=upstream.url))
+    args = [PROGRAM, "explain", "-c", g.config_path, "--json", "GET", target]
+    for field in ("Host: gw.test",) + fields:
+        args += ["-H", field]
+    said = json.loads(subprocess.run(args, capture_output=True, text=True, timeout=60, check=False).stdout)["answer"]
+    with g.connect() as c:
+        c.send("GET %s HTTP/1.1\r\n%s\r\n\r\n" % (target, "\r\n".join(("Host: gw.test",) + fields)))
+        if fields and fields[-1].startswith("Content-Length: "):    # a small body is taken before the answer
+            c.send("x" * int(fields[-1].split()[1]))
+        assert c.answer().status == status
+    assert (said["action"], said.get("status"), said.get("reason")) == (("forward", None, None) if status == 200 else
+                                                                       ("refuse", status, reason))

@@ -97,7 +97,7 @@ typedef enum {
     SG_UP_OK, SG_UP_CONNECT, SG_UP_TIMEOUT, SG_UP_RESET, SG_UP_PROTOCOL,
     SG_UP_CUT,          /* the answer broke off after its head */
     SG_UP_BUSY,         /* max_requests */
-    SG_UP_CANCELLED,    /* the client went */
+    SG_UP_CANCELLED,    /* the client went, or the gateway stopped */
     SG_UP_COUNT
 } sg_up_outcome_t;
 const char *sg_up_outcome_name(sg_up_outcome_t o);

@@ -55,7 +55,9 @@ static sg_result_t result_of(const sg_exchange_t *ex, bool complete)
         return result_of_refusal(ex->refusal);
     if (ex->upstream_cut)
         return SG_RESULT_FAILED;
-    return complete ? SG_RESULT_ALLOWED : SG_RESULT_ABORTED;
+    if (complete)
+        return SG_RESULT_ALLOWED;
+    return ex->rq->drained ? SG_RESULT_FAILED : SG_RESULT_ABORTED;
 }
 
 static const char *error_of(const sg_exchange_t *ex, sg_result_t result)
@@ -67,7 +69,9 @@ static const char *error_of(const sg_exchange_t *ex, sg_result_t result)
         return sg_id_err_name(ex->id_err);
     if (ex->refusal)
         return ex->refusal->word;
-    return ex->upstream_cut ? "upstream_cut" : NULL;
+    if (ex->upstream_cut)
+        return "upstream_cut";
+    return result == SG_RESULT_FAILED ? "drained" : NULL;
 }
 
 /* --- the access log: JSON with OpenTelemetry's attribute names --------------------------------------- */
@@ -228,6 +232,8 @@ void sg_account_done(sg_exchange_t *ex, bool complete)
     sg_result_t result = result_of(ex, complete);
     if (result == SG_RESULT_ABORTED)
         ex->status = 499;
+    else if (result == SG_RESULT_FAILED && ex->status == 0) /* drained before there was an answer */
+        ex->status = 503;
     if (ex->refusal && ex->refusal->malformed)
         sg_count_refused(ex->proxy->metrics, ex->refusal->word);
     int64_t duration_us = sg_clock_mono_us() - ex->rq->begun_us;

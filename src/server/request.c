@@ -131,9 +131,9 @@ static void note_library_refusal(sg_live_t *live)
     const union MHD_ConnectionInfo *info =
         live->queued ? NULL : MHD_get_connection_info(live->client->mhd, MHD_CONNECTION_INFO_HTTP_STATUS);
     if (info && !live->rq.refusal)
-        live->rq.refusal = sg_refusal(info->http_status == MHD_HTTP_CONTENT_TOO_LARGE
-                                          ? SG_REFUSE_BODY_TOO_LARGE
-                                          : SG_REFUSE_BAD_FRAMING);
+        live->rq.refusal =
+            sg_refusal(info->http_status == MHD_HTTP_CONTENT_TOO_LARGE ? SG_REFUSE_BODY_TOO_LARGE
+                                                                       : SG_REFUSE_BAD_FRAMING);
 }
 
 void sg_spares_free(sg_server_t *s)
@@ -173,7 +173,9 @@ void sg_request_completed(sg_live_t *live, enum MHD_RequestTerminationCode how)
     sg_add_connections(s->metrics, live->phase == SG_PHASE_TUNNEL ? SG_CONN_UPGRADED : SG_CONN_ACTIVE, -1);
     sg_add_connections(s->metrics, SG_CONN_IDLE, 1);
     note_library_refusal(live);
-    bool ok = how == MHD_REQUEST_TERMINATED_COMPLETED_OK || live->tunnel_ended;
+    /* The library takes every end of a tunnel for a good one. */
+    bool cut_tunnel = live->phase == SG_PHASE_TUNNEL && live->rq.drained;
+    bool ok = (how == MHD_REQUEST_TERMINATED_COMPLETED_OK && !cut_tunnel) || live->tunnel_ended;
     s->handler->done(&live->rq, live->written_raw || (live->queued && ok));
     sg_defer_free(s->loop, &live->dead, live_dead, live);
     if (s->draining)
@@ -233,8 +235,8 @@ static enum MHD_Result wait(sg_live_t *live)
  * library then, and the connection ends. */
 static void answer_past_library(sg_live_t *live)
 {
-    bool small = live->reply.kind == SG_ANSWER_BYTES && !live->rq.tls &&
-                 !sg_str_eq(live->rq.method, SG_STR("HEAD"));
+    bool small =
+        live->reply.kind == SG_ANSWER_BYTES && !live->rq.tls && !sg_str_eq(live->rq.method, SG_STR("HEAD"));
     if (!small || live->tried_raw)
         return;
     live->tried_raw = true;
@@ -250,8 +252,7 @@ static void body_late(void *arg)
         return;
     sg_loop_t *loop = live->server->loop;
     int64_t idle_us = live->server->config->server.idle_timeout_us, now_us = sg_loop_now_us(loop);
-    int64_t due_us =
-        live->body_begun_us + idle_us + (int64_t)live->body_bytes * 1000000 / BODY_BYTES_PER_S;
+    int64_t due_us = live->body_begun_us + idle_us + (int64_t)live->body_bytes * 1000000 / BODY_BYTES_PER_S;
     if (live->suspended || now_us < due_us) {
         sg_timer_at(loop, &live->body_timer, live->suspended ? now_us + idle_us : due_us, body_late, live);
         return;

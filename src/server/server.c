@@ -349,8 +349,10 @@ void sg_server_free(sg_server_t *s)
     SG_LIST_EACH(l, &s->clients)
     { /* a suspended connection may not be there when the library stops */
         sg_client_t *c = SG_OWNER(l, sg_client_t, link);
-        if (c->live)
+        if (c->live) {
+            c->live->rq.drained = !c->live->cut;
             sg_request_cut(&c->live->rq);
+        }
         sg_client_shut(c);
     }
     (void)MHD_run(s->daemon);

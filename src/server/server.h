@@ -39,6 +39,7 @@ typedef struct sg_request {
     bool tls;
     int64_t begun_us;            /* monotonic: when the head was complete */
     const sg_refusal_t *refusal; /* the server's own checks said no; the handler answers with it */
+    bool drained;                /* the gateway stops and has cut it; not the client, nor the handler */
 } sg_request_t;
 
 typedef enum {

@@ -280,6 +280,10 @@ def refused(gateway):
     return False
 
 
+def outcomes(g):
+    return [(e["http.response.status_code"], e["slotgate.result"], e.get("error.type")) for e in g.access()]
+
+
 def test_term_drains(gateway, upstream):
     g = gateway(config(upstream))
     stream = Stream(g, upstream)
@@ -311,6 +315,7 @@ def test_second_signal_ends_at_once(gateway, upstream, second):
     g.signal(second)
     assert g.process.wait(20) == 0
     assert stream.client.at_end()
+    assert outcomes(g) == [(200, "failed", "drained")]
 
 
 def test_drain_ends_in_time(gateway, upstream):
@@ -320,6 +325,7 @@ def test_drain_ends_in_time(gateway, upstream):
     assert g.process.wait(20) == 0
     assert g.events("drain time is over: open requests are cut")
     assert stream.client.at_end()
+    assert outcomes(g) == [(200, "failed", "drained")]
 
 
 # --- the service manager -------------------------------------------------------------------------------

@@ -576,7 +576,8 @@ def test_drain_is_over_in_time(start, upstream):
         g.signal(signal.SIGTERM)
         assert c.at_end()
     assert g.process.wait(20) == 0
-    assert len(g.access()) == 1
+    entry, = g.access()
+    assert (entry["http.response.status_code"], entry["slotgate.result"], entry["error.type"]) == (503, "failed", "drained")
 
 
 def test_reload_under_traffic(start, upstream):

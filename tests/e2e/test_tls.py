@@ -1,6 +1,7 @@
 """TLS towards clients: versions, ciphers, client certificates, exchange of the certificate on a reload."""
 import os
 import shutil
+import signal
 import ssl
 import subprocess
 
@@ -169,6 +170,14 @@ def test_websocket_over_tls(gateway, upstream, authority):
             c.send(b"w" * size)
             assert c.take(size) == b"w" * size
     until("no tunnel", lambda: g.metric("slotgate_connections", state="upgraded") == 0)
+    with g.connect(tls=context(authority)) as c:
+        assert c.send(handshake("/ws")).answer().status == 101
+        g.signal(signal.SIGTERM)
+        until("draining", lambda: g.events("draining"))
+        g.signal(signal.SIGTERM)
+        assert g.process.wait(20) == 0
+    assert [(e["http.response.status_code"], e["slotgate.result"], e.get("error.type")) for e in g.access()] == [
+        (101, "allowed", None), (101, "failed", "drained")]
 
 
 def test_clients_that_go_leave_nothing(gateway, upstream, authority):

@@ -236,6 +236,8 @@ def test_drain_cuts_tunnels_when_its_time_is_over(gateway, upstream):
     assert c.take(10) == b"still here"
     assert c.at_end()
     assert g.stop() == 0
+    entry, = g.access()
+    assert (entry["http.response.status_code"], entry["slotgate.result"], entry["error.type"]) == (101, "failed", "drained")
 
 
 def test_keys_and_headers_are_as_in_any_request(gateway, upstream):

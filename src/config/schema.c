@@ -48,7 +48,7 @@ static const sg_key_row_t server_rows[] = {
      .optional_map = true},
     {"trusted_proxies", OWN("list of addresses and prefixes", sg_load_trusted),
      .help = "whose X-Forwarded-For and X-Forwarded-Proto are "
-             "believed",
+             "believed, and whose Forwarded, X-Real-IP and other X-Forwarded-* fields go on",
      .fallback = "[]"},
     {"max_connections", INT(1, 10000000), .help = "clients' connections at once, over all workers",
      AT(sg_server_conf_t, max_connections), .fallback = "10000"},
@@ -88,9 +88,10 @@ SHAPE(admin, "the section admin");
 static const sg_key_row_t log_rows[] = {
     {"level", WORD("error warn info debug"), .help = "least important lines that are written",
      AT(sg_log_conf_t, level), .fallback = "info"},
-    {"format", OWN("json or text", sg_load_format), .help = "form of log lines", AT(sg_log_conf_t, json),
+    {"format", OWN("json or text", sg_load_format),
+     .help = "form of the gateway's own log lines; the access log is always JSON", AT(sg_log_conf_t, json),
      .fallback = "json"},
-    {"access", OWN("stdout, off, or a path", sg_load_access), .help = "where the access log goes",
+    {"access", OWN("stdout, off, or a path", sg_load_access), .help = "where the access log goes, in JSON",
      AT(sg_log_conf_t, access), .fallback = "stdout"},
 };
 SHAPE(log, "the section log");
@@ -304,9 +305,12 @@ static const sg_key_row_t upstream_rows[] = {
      .range = "connect, reset, 502, 503, 504", .fallback = "[connect, reset]"},
     {"resolve_interval", DURATION(1 * S, SG_DAY_US), .help = "names are looked up again after it",
      AT(sg_upstream_conf_t, resolve_interval_us), .fallback = "30s"},
-    {"health", MAP(sg_shape_health), .help = "active checks; absent: none", .optional_map = true},
+    {"health", MAP(sg_shape_health),
+     .help = "active checks: a target that fails them is left out, unless all are out; absent: none",
+     .optional_map = true},
     {"eject", MAP(sg_shape_eject),
-     .help = "a target that fails in a row is left out for a while; absent: never", .optional_map = true},
+     .help = "a target that fails in a row is left out for a while, unless all are out; absent: never",
+     .optional_map = true},
     {"tls", MAP(sg_shape_upstream_tls), .help = "for https:// targets"},
     {"preserve_host", BOOL, .help = "send the client's Host upstream, not the target's",
      AT(sg_upstream_conf_t, preserve_host), .fallback = "false"},

@@ -30,6 +30,21 @@ static bool is_own(sg_str_t name)
     return false;
 }
 
+static bool is_or_twin(sg_str_t name, sg_str_t own)
+{
+    return sg_str_ieq(name, own) || sg_field_is_underscore_twin(name, own);
+}
+
+/* What proxies tell of their client, besides: servers believe it. It goes on from a trusted peer only, and
+ * under its `_` twins never. */
+static bool is_hearsay(const sg_exchange_t *ex, sg_str_t name)
+{
+    const sg_str_t family = SG_STR("X-Forwarded-");
+    bool told = is_or_twin(name, SG_STR("Forwarded")) || is_or_twin(name, SG_STR("X-Real-IP")) ||
+                (name.n > family.n && is_or_twin(sg_str_n(name.p, family.n), family));
+    return told && (!ex->peer_trusted || memchr(name.p, '_', name.n));
+}
+
 static bool is_twin(const sg_exchange_t *ex, sg_str_t name)
 {
     if (!memchr(name.p, '_', name.n))
@@ -147,7 +162,7 @@ static sg_str_t target_text(sg_exchange_t *ex, sg_str_t query, bool has_query)
 static void copy_fields(sg_exchange_t *ex, sg_fields_t *fs)
 {
     SG_FIELDS_EACH(f, &ex->rq->fields)
-    if (!is_own(f->name) && !is_twin(ex, f->name))
+    if (!is_own(f->name) && !is_twin(ex, f->name) && !is_hearsay(ex, f->name))
         sg_fields_add(fs, ex->rq->arena, f->name, f->value);
     sg_fields_strip_hops(fs, NULL);
 }

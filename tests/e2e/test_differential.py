@@ -31,10 +31,10 @@ CASES = int(os.environ.get("SLOTGATE_DIFFERENTIAL_CASES", "4000"))
 SEED = os.environ.get("SLOTGATE_DIFFERENTIAL_SEED", "1")
 CLIENTS = 12
 NAMES = ("raw", "nginx", "node")
-# Written by the gateway anew for each request, or hop by hop.
+# Written by the gateway anew for each request, or hop by hop, or what only a trusted proxy may tell.
 OWN = {"x-request-id", "traceparent", "via", "host", "x-forwarded-for", "x-forwarded-proto", "x-forwarded-host", "content-length",
        "transfer-encoding", "expect", "connection", "keep-alive", "proxy-connection", "te", "trailer", "upgrade", "http2-settings",
-       "authorization", "x-api-key", "tracestate", "proxy-authenticate", "proxy-authorization"}
+       "authorization", "x-api-key", "tracestate", "proxy-authenticate", "proxy-authorization", "forwarded", "x-real-ip"}
 
 
 class Raw(Upstream):

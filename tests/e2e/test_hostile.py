@@ -300,3 +300,14 @@ def test_gone_in_every_state(gateway, upstream, how):
     upstream.drop()
     until("as many descriptors as before: %d" % fds, lambda: g.fds() <= fds)
     until("a line for each", lambda: len(g.access()) == g.metric("slotgate_http_requests_total"))
+
+
+def test_bare_line_feeds_before_a_request_line(gateway, upstream):
+    """libmicrohttpd 0.9 skips them and leaves no trace, 1.0 refuses: either way nothing of them goes upstream."""
+    g = start(gateway, upstream)
+    with g.connect() as c:
+        c.send("\n\r\n\nGET /lf HTTP/1.1\r\nHost: gw.test\r\n\r\n")
+        status = c.answer().status
+    assert status in (200, 400)
+    assert [(r.method, r.target, r.version) for r in upstream.requests] == [("GET", "/lf", "HTTP/1.1")] * (status == 200)
+    at_rest(g)

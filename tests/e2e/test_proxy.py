@@ -124,11 +124,15 @@ def test_the_key_stays_here_and_the_rest_of_the_query_is_untouched(gateway, upst
 
 # --- fields of a proxy ----------------------------------------------------------------------------------------------
 
+HEARSAY = [("Forwarded", "for=6.6.6.6;proto=https"), ("X-Real-IP", "6.6.6.6"), ("X-Forwarded-Port", "443"), ("x-forwarded-prefix", "/evil")]
+
+
 def test_a_strangers_forwarded_fields_are_not_believed(gateway, upstream):
     g = gateway(config(up(upstream.url)))
     forged = [("X-Forwarded-For", "6.6.6.6"), ("X-Forwarded-Proto", "https"), ("X-Forwarded-Host", "evil"), ("X-Request-Id", "forged")]
-    a = g.get("/x", forged)
+    a = g.get("/x", forged + HEARSAY)
     r = upstream.last()
+    assert [r.all(name) for name, _ in HEARSAY] == [[]] * len(HEARSAY)
     assert (r.header("X-Forwarded-For"), r.header("X-Forwarded-Proto"), r.header("X-Forwarded-Host")) == ("127.0.0.1", "http", "gw.test")
     assert r.header("X-Request-Id") == a.header("X-Request-Id") != "forged"
     assert g.access_count(1)[0]["client.address"] == "127.0.0.1"
@@ -137,8 +141,9 @@ def test_a_strangers_forwarded_fields_are_not_believed(gateway, upstream):
 def test_a_trusted_peers_forwarded_fields_go_on(gateway, upstream):
     g = gateway(config(up(upstream.url), server="trusted_proxies: [127.0.0.1]"))
     told = [("X-Forwarded-For", "6.6.6.6, 7.7.7.7"), ("X-Forwarded-For", "8.8.8.8"), ("X-Forwarded-Proto", "https"), ("X-Forwarded-Host", "front.test"), ("X-Request-Id", "given-1")]
-    a = g.get("/x", told)
+    a = g.get("/x", told + HEARSAY + [("X_Real_IP", "6.6.6.6")])
     r = upstream.last()
+    assert [r.all(name) for name, _ in HEARSAY] == [[value] for _, value in HEARSAY] and r.all("X_Real_IP") == []
     assert (r.header("X-Forwarded-For"), r.header("X-Forwarded-Proto"), r.header("X-Forwarded-Host")) == ("6.6.6.6, 7.7.7.7, 8.8.8.8, 127.0.0.1", "https", "front.test")
     assert r.header("X-Request-Id") == a.header("X-Request-Id") == "given-1"
     entry = g.access_count(1)[0]

@@ -29,6 +29,7 @@ FIELDS = ("X-Probe: a", "X-Probe: a, b", "X-Probe:", "X-Probe:\t a\t", "X-Probe:
           "Connection: Host, X-Probe", "Connection: Transfer-Encoding", "Proxy-Connection: keep-alive", "Keep-Alive: timeout=5",
           "TE: trailers", "Trailer: X-T", "Upgrade: h2c", "HTTP2-Settings: AAMAAABkAAQ", "X-Forwarded-For: 1.2.3.4", "Via: 1.0 x",
           "X-Forwarded-Host: evil", "X-Request-Id: mine", "traceparent: x", "Forwarded: for=x", "Expect: 100-continue", "content_length: 7",
+          "X-Real-IP: 9.9.9.9", "x-real_ip: 9.9.9.9",
           "Transfer_Encoding: chunked", "X-Forwarded_For: 9.9.9.9", "Range: bytes=0-1", "X-HTTP-Method-Override: DELETE",
           "Content-Type: text/plain", "X-A!#$%&'*+-.^_`|~: v", "Max-Forwards: 0", "Authorization: Basic eDp5")
 BAD_FIELDS = ("X-Probe : a", "X-Probe", ": a", "X-Probe: a\x00b", "X-Probe: a\rb", "X-Probe: a\nX-Smuggled: 1", "X-Probe: a\r\n b", " X-Probe: a",

@@ -74,7 +74,7 @@ static bool parse_redis_url(sg_load_t *ld, sg_str_t url, sg_store_conf_t *c)
 
 void sg_load_store_url(sg_load_t *ld, const sg_key_row_t *row, const sg_node_t *n, void *target)
 {
-    const char *expected = "redis://host:port/db, rediss://host:port/db or unix:///path";
+    const char *expected = "redis://host:port/db, rediss://host:port/db or unix:///path, an absolute one";
     sg_store_raw_t *raw = target;
     sg_str_t text;
     (void)row;

@@ -4,7 +4,7 @@
 #define UNIX_PATH_MAX 107 /* sun_path with its NUL */
 
 static const char url_expected[] =
-    "http://host[:port], https://host[:port] or unix:/path, with nothing after the port";
+    "http://host[:port] or https://host[:port], with nothing after the port, or unix:/path, an absolute one";
 
 static bool parse_unix(sg_load_t *ld, sg_str_t url, sg_target_conf_t *t)
 {

@@ -250,6 +250,7 @@ static void test_upstreams(void **state)
         {TARGET("http://"), 4, 14, "http://host"},
         {TARGET("http://a/"), 4, 14, "nothing after the port"},
         {TARGET("http://a/path"), 4, 14, "nothing after the port"},
+        {TARGET("unix:a.sock"), 4, 14, "an absolute one"},
         {TARGET("http://a?q=1"), 4, 14, "http://host"},
         {TARGET("http://user@a"), 4, 14, "not shown"},
         {TARGET("file:///etc/passwd"), 4, 14, "http://host"},

@@ -224,6 +224,13 @@ static void admin_reset(void *arg, const sg_tenant_t *tenant, sg_admin_reset_fn 
     sg_store_reset(((gateway_t *)arg)->store, tenant->tag.text, done, done_arg);
 }
 
+static void admin_forget(void *arg, unsigned tenant)
+{
+    gateway_t *g = arg;
+    for (size_t i = 0; i < g->worker_count; i++)
+        sg_worker_forget_quotas(g->workers[i], tenant);
+}
+
 static bool start_admin(gateway_t *g, sg_why_t *why)
 {
     sg_admin_host_t host = {
@@ -241,6 +248,7 @@ static bool start_admin(gateway_t *g, sg_why_t *why)
         .memory = g->memory,
         .memory_reset = sg_memory_reset,
         .reset = admin_reset,
+        .forget = admin_forget,
         .metrics = g->metrics,
     };
     g->admin = sg_admin_new(g->loop, &host, g->config, why);

@@ -24,6 +24,7 @@ struct sg_worker {
     pthread_t thread;
     sg_loop_t *loop;
     sg_config_t *config;
+    sg_metrics_block_t *metrics;
     sg_memory_t *memory;
     sg_store_t *store;
     sg_upstreams_t *upstreams;
@@ -147,6 +148,26 @@ void sg_worker_reload(sg_worker_t *w, sg_config_t *config, sg_tls_t *tls)
     sg_loop_post(w->loop, on_reload, m);
 }
 
+typedef struct {
+    sg_worker_t *worker;
+    unsigned tenant;
+} forget_t;
+
+static void on_forget(void *arg)
+{
+    forget_t *m = arg;
+    sg_forget_quotas(m->worker->metrics, m->tenant);
+    sg_free(m);
+}
+
+/* Posted, for a block of metrics is written by its worker only. */
+void sg_worker_forget_quotas(sg_worker_t *w, unsigned tenant)
+{
+    forget_t *m = SG_NEW(forget_t);
+    *m = (forget_t){w, tenant};
+    sg_loop_post(w->loop, on_forget, m);
+}
+
 static void on_drain(void *arg)
 {
     sg_worker_t *w = arg;
@@ -219,6 +240,7 @@ sg_worker_t *sg_worker_new(const sg_worker_setup_t *setup, sg_why_t *why)
     w->index = setup->index;
     w->loop = sg_loop_new();
     w->config = sg_config_ref(setup->config);
+    w->metrics = setup->metrics;
     w->memory = setup->memory;
     (void)pthread_mutex_init(&w->report_lock, NULL);
     if (!parts_new(w, setup, why)) {

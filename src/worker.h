@@ -27,6 +27,8 @@ typedef struct {
 /* Main thread, all of these. Everything is made; the thread is started last. NULL with a sentence. */
 sg_worker_t *sg_worker_new(const sg_worker_setup_t *setup, sg_why_t *why);
 void sg_worker_reload(sg_worker_t *w, sg_config_t *config, sg_tls_t *tls);
+/* A tenant, by its id in metrics, was reset. */
+void sg_worker_forget_quotas(sg_worker_t *w, unsigned tenant);
 /* Accept no more, and finish what is open. sg_worker_is_drained tells when. */
 void sg_worker_drain(sg_worker_t *w);
 /* From then on the listening sockets of a worker that drains are not touched by it. */

@@ -21,6 +21,8 @@ const sg_tenant_t *sg_admin_tenant(sg_admin_request_t *r)
 /* Outlives its request when the gateway stops first. */
 typedef struct {
     sg_admin_request_t *request;        /* NULL: nobody waits any more */
+    const sg_admin_host_t *host;
+    unsigned tenant;                    /* its id in metrics; 0: it shares one with others */
     size_t keys;                        /* forgotten in this process's own memory */
     bool inside;                        /* the host's function has not returned yet */
     bool answered;
@@ -37,6 +39,8 @@ static void on_reset(void *arg, size_t keys, const char *error)
     reset_t *x = arg;
     sg_admin_request_t *r = x->request;
     x->answered = true;
+    if (!error && x->tenant && x->host->forget)
+        x->host->forget(x->host->arg, x->tenant);
     if (r) {
         if (error) {
             sg_log(SG_LOG_WARN, "tenant not reset", SG_F_STR("tenant", r->name), SG_F_STR("error", error));
@@ -52,11 +56,17 @@ static void on_reset(void *arg, size_t keys, const char *error)
         sg_free(x);
 }
 
+static reset_t reset_of(sg_admin_request_t *r, const sg_tenant_t *t, size_t keys)
+{
+    return (reset_t){
+        .request = r, .host = &r->admin->host, .tenant = t->metric, .keys = keys, .inside = true};
+}
+
 static void reset_in_redis(sg_admin_request_t *r, const sg_tenant_t *t, size_t keys)
 {
     const sg_admin_host_t *h = &r->admin->host;
     reset_t *x = SG_NEW(reset_t);
-    *x = (reset_t){.request = r, .keys = keys, .inside = true};
+    *x = reset_of(r, t, keys);
     h->reset(h->arg, t, on_reset, x);
     x->inside = false;
     if (x->answered)
@@ -80,10 +90,12 @@ void sg_admin_reset(sg_admin_request_t *r)
     /* With Redis the process's own memory holds what was counted while Redis was away. */
     if (h->memory)
         keys = h->memory_reset(h->memory, t->tag.text);
-    if (redis)
+    if (redis) {
         reset_in_redis(r, t, keys);
-    else
-        on_reset(&(reset_t){.request = r, .keys = keys, .inside = true}, 0, NULL);
+        return;
+    }
+    reset_t x = reset_of(r, t, keys);
+    on_reset(&x, 0, NULL);
 }
 
 /* --- reload -------------------------------------------------------------------------------------------- */

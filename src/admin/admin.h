@@ -43,6 +43,8 @@ typedef struct {
     /* Forget a tenant's counters in Redis. Calls `done` once, from inside or later, but not after
      * sg_admin_free. NULL: a reset needs the memory store (501). */
     void (*reset)(void *arg, const sg_tenant_t *tenant, sg_admin_reset_fn *done, void *done_arg);
+    /* A tenant, by its id in metrics, was reset: what was seen of its use is old. NULL: nobody minds. */
+    void (*forget)(void *arg, unsigned tenant);
 
     sg_metrics_t *metrics;
 } sg_admin_host_t;

@@ -127,6 +127,14 @@ void sg_count_quota(sg_metrics_block_t *b, unsigned tenant, unsigned limit, doub
         sg_counter_set(&q->seen, now);
 }
 
+void sg_forget_quotas(sg_metrics_block_t *b, unsigned tenant)
+{
+    sg_tenant_block_t *t = b ? sg_chunks_peek(&b->tenants, sizeof *t, tenant) : NULL;
+    sg_quota_t *q = t ? atomic_load_explicit(&t->quotas, memory_order_relaxed) : NULL;
+    for (; q; q = q->next)
+        sg_counter_set(&q->seen, 0);
+}
+
 void sg_count_settlement(sg_metrics_block_t *b, sg_settled_t how)
 {
     if (b)

@@ -60,6 +60,8 @@ void sg_count_decision(sg_metrics_block_t *b, unsigned limit, bool dry_run, bool
  * shown once that is past. */
 void sg_count_quota(sg_metrics_block_t *b, unsigned tenant, unsigned limit, double ratio,
                     int64_t window_end_us);
+/* The tenant's counters have been reset: what was seen of its use so far is forgotten. */
+void sg_forget_quotas(sg_metrics_block_t *b, unsigned tenant);
 
 /* A cost that is known afterwards, against what was reserved. */
 typedef enum {

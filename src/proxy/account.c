@@ -33,7 +33,8 @@ void sg_account_decisions(sg_exchange_t *ex)
     for (size_t i = 0; i < ex->check.count; i++) {
         const sg_limit_t *l = ex->limits[i];
         sg_count_decision(ex->proxy->metrics, l->metric, l->dry_run, limit_allowed(ex, i), a->source);
-        if (known)
+        /* A kept denial was counted when it was new; it may be older than a reset. */
+        if (known && a->source != SG_FROM_DENY_CACHE)
             count_quota(ex, l, &a->verdict.at[i]);
     }
 }

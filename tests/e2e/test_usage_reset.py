@@ -125,6 +125,20 @@ def test_decisions_go_on_during_a_reset(gateway, upstream, redis):
     assert len(redis.keys()) == 50000 + 5
 
 
+def test_a_reset_is_seen_in_the_metrics(gateway, upstream, redis):
+    """Denials that are kept for a second were decided before it; what they say of other limits is old."""
+    g = gateway(config(upstream, redis))
+
+    def used(tenant="acme"):
+        return g.metric("slotgate_tenant_quota_used_ratio", tenant=tenant, limit="c.day")
+    assert asked(g, "key-one", 7) == [200] * 5 + [429] * 2 and asked(g, "key-other", 1) == [200]
+    assert (round(used(), 2), round(used("other"), 2)) == (0.05, 0.1)
+    reset_by_admin(g, "acme")
+    until("it shows", lambda: used() == 0)
+    until("the denial is no longer kept", lambda: asked(g, "key-one", 1) == [200])
+    assert (round(used(), 2), round(used("other"), 2)) == (0.01, 0.1)
+
+
 def test_usage_for_people(gateway, upstream, redis):
     g = gateway(config(upstream, redis))
     assert asked(g, "key-one", 2) == [200] * 2

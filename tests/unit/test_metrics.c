@@ -378,6 +378,13 @@ static void test_quota_shows_the_highest_use_of_the_window(void **state)
     assert_sample_at(m, end + 1000000, sample, "0.1000");
     sg_count_quota(two, t, l, 0.8, end);        /* late news of a window that is over */
     assert_sample_at(m, end + 1000000, sample, "0.1000");
+    sg_forget_quotas(one, t);
+    assert_sample_at(m, end + 1000000, sample, "0.1000");
+    sg_forget_quotas(two, t);
+    assert_sample_at(m, end + 1000000, sample, "0.0000");
+    sg_forget_quotas(two, t + 100);             /* has counted nothing */
+    sg_count_quota(two, t, l, 0.05, end + HOUR_US);
+    assert_sample_at(m, end + 1000000, sample, "0.0500");
     sg_metrics_free(m);
 }
 

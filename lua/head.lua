@@ -13,14 +13,16 @@
 --        end of the window and extra_ms on. A sub-window of a sliding window is width_us long.
 -- reply  time in µs, then 2: the bucket of a fixed window is not that of this time, and nothing was written;
 --        or 1 (allowed) or 0 (denied), and for each limit: allowed (1; 0; 2: no waiting helps), remaining,
---        and in ms, rounded up: reset, retry-after, time until one more unit.
+--        and in ms, rounded up: reset, retry-after, time until one more unit. In place of the retry-after of
+--        a token bucket or GCRA that allows: units that settlements have given back since it was last full.
 --
 -- Settles what turned out to cost more or less than was taken (settle.lua):
 -- KEYS   one for each limit that took units; a fixed window's is that of the decision when units go back,
 --        else that of now.
 -- ARGV   settle, lease, units that were taken, what the cost was more than that (less: negative), time of
---        the decision in µs, then for each limit its group, followed by the level: units that were owed right
---        after the decision, at least (token bucket and GCRA read it).
+--        the decision in µs, then for each limit its group, followed by two numbers that token bucket and
+--        GCRA read: units that were owed right after the decision, at least, and its number of units that had
+--        been given back.
 -- reply  time in µs, then 1, or 2: as above.
 --
 -- Cost 0 is a peek and writes nothing. A denied request consumes nothing; it renews the expiry of what is
@@ -102,7 +104,9 @@ local function refill_wait(units, part, count, us)
 end
 
 -- State of token bucket and GCRA: 1 left, 2 limit, 3 used, 4 part, 5 count, 6 us, 7 must be written anew, 8
--- what was stored. In debt, which only a settlement makes, more is used than the limit.
+-- what was stored, 9 units that settlements have given back since it was last full, 10 when it was used
+-- again, after it had been full in spite of them, 11 these two have changed. In debt, which only a settlement
+-- makes, more is used than the limit.
 local function refill_show(s, lacking)
     local used, part, count, us = s[3], s[4], s[5], s[6]
     if used == 0 then
@@ -111,6 +115,20 @@ local function refill_show(s, lacking)
     local over = used - s[2]
     return refill_wait(used, part, count, us), refill_wait(over > 0 and over + 1 or 1, part, count, us),
         lacking and refill_wait(lacking + over, part, count, us) or 0
+end
+
+-- Stored as "given/since", if there was ever any.
+local function refill_given(stored)
+    local given, since = string.match(stored, '^(%d+)/(%d+)$')
+    return tonumber(given), tonumber(since)
+end
+
+-- Before anything is added to what is used. If that is nothing, the bucket is full, and decisions of before
+-- have nothing to give back any more.
+local function refill_begin(s)
+    if s[3] == 0 and s[9] > 0 then
+        s[9], s[10], s[11] = 0, now, true
+    end
 end
 
 -- A debt matters until it is paid.

@@ -52,8 +52,12 @@ for i = 1, count do
         end
         left = s[1]
         reset, more, retry = show[n](s, flag == 0 and units_of(n) or nil)
+        retry = ceil(retry / 1000)
+        if flag == 1 and n < 3 and s[3] > 0 then
+            retry = s[9]
+        end
     end
     reply[at], reply[at + 1], reply[at + 2] = flag, left, ceil(reset / 1000)
-    reply[at + 3], reply[at + 4] = ceil(retry / 1000), ceil(more / 1000)
+    reply[at + 3], reply[at + 4] = retry, ceil(more / 1000)
 end
 return reply

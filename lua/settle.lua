@@ -14,18 +14,36 @@ if not cost then
         return math.min(muldiv(4000000000000000, rate, us), 9000000000000000)
     end
 
+    -- What is left of the request's units, at least, by two views that both hold, so the better one counts.
+    -- They lie on top of all that was owed before, less what others have given back since (some of them may
+    -- have taken later, and lie above; that is not known). And time has drained them at most, had they been
+    -- alone.
+    local function left_of_decision(s, level, given, rate, us)
+        local own, own_part = refill(taken, decided, 0, rate, us)
+        local others = s[9] - given
+        -- A time that is still to come was written by a clock that was ahead.
+        if (decided >= s[10] or s[10] > now) and others >= 0 and others < level then
+            local all, part = refill(level - others, decided, 0, rate, us)
+            if all > own or all == own and part < own_part then
+                return all, part
+            end
+        end
+        return own, own_part
+    end
+
     -- Under the rule that is stored: a settlement changes no rule.
     local function settle_refill(n, key, p)
-        local s = look[n](key, p)
+        local s, q = look[n](key, p), p + size[n]
         local used, part, rate, us = s[3], s[4], s[5], s[6]
         if delta > 0 then
+            refill_begin(s)
             used = used + math.max(0, math.min(delta, refill_most(rate, us) - used))
         elseif s[8] then
-            -- What time has brought back since cannot be given back again.
-            local units, rest = refill(tonumber(ARGV[p + size[n]]), decided, 0, rate, us)
+            local units, rest = left_of_decision(s, tonumber(ARGV[q]), tonumber(ARGV[q + 1]), rate, us)
             if units > back or units == back and rest == 0 then
                 units, rest = back, 0
             end
+            s[9], s[11] = math.min(s[9] + units, 9007199254740991), true
             used, part = used - units, part - rest
             if part < 0 then
                 used, part = used + 1, part + us
@@ -140,7 +158,7 @@ if not cost then
         if n == 3 and delta > 0 and floor(now / tonumber(ARGV[p + 2])) ~= tonumber(ARGV[p + 3]) then
             return {now, 2}
         end
-        p = p + size[n] + 1
+        p = p + size[n] + 2
     end
     p = 6
     for i = 1, #KEYS do
@@ -149,7 +167,7 @@ if not cost then
             define[n]()
             settle[n](KEYS[i], p)
         end
-        p = p + size[n] + 1
+        p = p + size[n] + 2
     end
     return {now, 1}
 end

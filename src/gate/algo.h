@@ -67,12 +67,16 @@ sg_refill_t sg_refill_at(sg_refill_rate_t rate, int64_t used, int64_t at_us, int
 /* The same under the limit and rate of `to`: whole units stay, a part keeps its share (rounded against the
  * caller), and no more than the limit is owed; in debt, no more than comes back in time. */
 sg_refill_t sg_refill_convert(sg_refill_t owed, int64_t from_us, bool debt, const sg_limit_t *to);
-/* What is owed after a settlement. A refund is what is left of `level`, which was owed at the decision: what
- * time has brought back since cannot be given back again. */
-sg_refill_t sg_refill_settle(sg_refill_rate_t rate, sg_refill_t owed, const sg_settlement_t *what,
-                             int64_t now_us);
-/* remaining, reset, more, retry. */
-void sg_refill_result(const sg_limit_t *l, sg_refill_t owed, int64_t cost, sg_limit_result_t *out);
+/* Call it before anything is added to what is owed. If that is nothing, the bucket is full, and decisions of
+ * before have nothing to give back any more. */
+void sg_refill_begin(sg_limit_state_t *s, sg_refill_t owed, int64_t now_us);
+/* What is owed after a settlement. A refund is at most what is left of what was owed at the decision: what
+ * time has brought back since cannot be given back again, nor what other settlements have. */
+sg_refill_t sg_refill_settle(sg_refill_rate_t rate, sg_limit_state_t *s, sg_refill_t owed,
+                             const sg_settlement_t *what, int64_t now_us);
+/* remaining, reset, more, retry, given. */
+void sg_refill_result(const sg_limit_t *l, const sg_limit_state_t *s, sg_refill_t owed, int64_t cost,
+                      sg_limit_result_t *out);
 /* Bounds of token bucket and GCRA. */
 SG_MUST sg_err_t sg_refill_finish(sg_limit_t *l, sg_why_t *why);
 int64_t sg_refill_life_us(const sg_limit_t *l, int64_t now_us);

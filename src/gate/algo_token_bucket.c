@@ -50,7 +50,7 @@ static void look(const sg_limit_t *l, sg_limit_state_t *s, int64_t cost, int64_t
      * to refill. */
     if (s->exists && cost && (capped || !same_rule(l, s)))
         save(l, s, owed, now_us);
-    sg_refill_result(l, owed, cost, out);
+    sg_refill_result(l, s, owed, cost, out);
 }
 
 static void take(const sg_limit_t *l, sg_limit_state_t *s, int64_t cost, int64_t now_us, const char *lease,
@@ -60,9 +60,10 @@ static void take(const sg_limit_t *l, sg_limit_state_t *s, int64_t cost, int64_t
     sg_refill_t owed = owed_at(l, s, now_us, &capped);
 
     (void)lease;
+    sg_refill_begin(s, owed, now_us);
     owed.used += cost;
     save(l, s, owed, now_us);
-    sg_refill_result(l, owed, 0, out);
+    sg_refill_result(l, s, owed, 0, out);
 }
 
 /* Under the rule that is stored: a settlement changes no rule. */
@@ -82,7 +83,8 @@ static void settle(const sg_limit_t *l, sg_limit_state_t *s, const sg_settlement
         return;
     }
     owed = owed_at(&as, s, now_us, &capped);
-    save(&as, s, sg_refill_settle(sg_refill_rate(&as), owed, what, now_us), now_us);
+    owed = sg_refill_settle(sg_refill_rate(&as), s, owed, what, now_us);
+    save(&as, s, owed, now_us);
 }
 
 const sg_algo_ops_t sg_algo_token_bucket = {

@@ -267,7 +267,8 @@ bool sg_limit_settlement(const sg_limit_t *l, const sg_verdict_t *v, size_t i, i
     *out = (sg_settlement_t){.reserve = reserve,
                              .delta = cost - reserve,
                              .decided_us = v->now_us,
-                             .level = level > reserve ? level : reserve};
+                             .level = level > reserve ? level : reserve,
+                             .given = v->at[i].given};
     return true;
 }
 

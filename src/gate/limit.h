@@ -97,6 +97,7 @@ typedef struct {
     int64_t reset_us;           /* until the state is as if unused: full, window over, newest entry out */
     int64_t more_us;            /* until one more unit than `remaining` is there; 0 when none is used */
     int64_t retry_us;           /* denied: until `cost` passes if nobody else uses the quota; else 0 */
+    int64_t given;              /* token bucket, gcra: the state's, for a settlement */
 } sg_limit_result_t;
 
 /* What the store answers for a request. */
@@ -116,6 +117,9 @@ typedef struct {
     /* Token bucket, gcra: the capacity (gcra: what is owed, if that is more than the capacity) and rate that
      * it was written under. */
     int64_t rule[3];
+    /* Token bucket, gcra: units that settlements have given back since it was last full; and when it was used
+     * again, after it had been full in spite of them. */
+    int64_t given, since_us;
     void *more;                 /* sub-windows, log, leases: sg_malloc'd, freed by sg_limit_state_free */
 } sg_limit_state_t;
 
@@ -147,6 +151,7 @@ typedef struct {
     int64_t delta;              /* the real cost less the reserve */
     int64_t decided_us;         /* the verdict's now_us */
     int64_t level;              /* token bucket, gcra: units that were owed right after it, at least */
+    int64_t given;              /* likewise: the verdict's */
 } sg_settlement_t;
 
 /* What limit i of an allowed decision has to settle, when `reserve` units turn out to be `cost`. `l` is the

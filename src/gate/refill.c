@@ -59,22 +59,59 @@ static int64_t most_owed(sg_refill_rate_t rate)
     return most < SG_REFILL_LIMIT_MAX ? (int64_t)most : SG_REFILL_LIMIT_MAX;
 }
 
-sg_refill_t sg_refill_settle(sg_refill_rate_t rate, sg_refill_t owed, const sg_settlement_t *what,
-                             int64_t now_us)
+void sg_refill_begin(sg_limit_state_t *s, sg_refill_t owed, int64_t now_us)
 {
-    int64_t room = most_owed(rate) - owed.used, back = -what->delta;
-    sg_refill_t level;
+    if (owed.used > 0 || s->given == 0)
+        return;
+    s->given = 0;
+    s->since_us = now_us;
+}
+
+static bool is_less(sg_refill_t a, sg_refill_t b)
+{
+    return a.used < b.used || (a.used == b.used && a.part > b.part);
+}
+
+/* What is left of the request's units, at least, by two views that both hold, so the better one counts. They
+ * lie on top of all that was owed before, less what others have given back since (some of them may have taken
+ * later, and lie above; that is not known). And time has drained them at most, had they been alone. */
+static sg_refill_t left_of_decision(sg_refill_rate_t rate, const sg_limit_state_t *s,
+                                    const sg_settlement_t *what, int64_t now_us)
+{
+    int64_t others = s->given - what->given;
+    sg_refill_t own = sg_refill_at(rate, what->reserve, what->decided_us, 0, now_us), all = {0, 0};
+
+    /* A time that is still to come was written by a clock that was ahead. */
+    if ((what->decided_us >= s->since_us || s->since_us > now_us) && others >= 0 && others < what->level)
+        all = sg_refill_at(rate, what->level - others, what->decided_us, 0, now_us);
+    return is_less(all, own) ? own : all;
+}
+
+static sg_refill_t charge(sg_refill_rate_t rate, sg_refill_t owed, int64_t units)
+{
+    int64_t room = most_owed(rate) - owed.used;
+
+    if (room > 0)
+        owed.used += units < room ? units : room;
+    return owed;
+}
+
+sg_refill_t sg_refill_settle(sg_refill_rate_t rate, sg_limit_state_t *s, sg_refill_t owed,
+                             const sg_settlement_t *what, int64_t now_us)
+{
+    int64_t back = -what->delta;
+    sg_refill_t units;
 
     if (what->delta > 0) {
-        if (room > 0)
-            owed.used += what->delta < room ? what->delta : room;
-        return owed;
+        sg_refill_begin(s, owed, now_us);
+        return charge(rate, owed, what->delta);
     }
-    level = sg_refill_at(rate, what->level, what->decided_us, 0, now_us);
-    if (level.used > back || (level.used == back && level.part == 0))
-        level = (sg_refill_t){back, 0};
-    owed.used -= level.used;
-    owed.part -= level.part;
+    units = left_of_decision(rate, s, what, now_us);
+    if (units.used > back || (units.used == back && units.part == 0))
+        units = (sg_refill_t){back, 0};
+    s->given += units.used < SG_LIMIT_NUMBER_MAX - s->given ? units.used : SG_LIMIT_NUMBER_MAX - s->given;
+    owed.used -= units.used;
+    owed.part -= units.part;
     if (owed.part < 0) {
         owed.used++;
         owed.part += rate.us;
@@ -90,11 +127,13 @@ static int64_t wait_us(const sg_limit_t *l, sg_refill_t owed, int64_t units)
     return (int64_t)-floor_div(-parts, l->rate_count);
 }
 
-void sg_refill_result(const sg_limit_t *l, sg_refill_t owed, int64_t cost, sg_limit_result_t *out)
+void sg_refill_result(const sg_limit_t *l, const sg_limit_state_t *s, sg_refill_t owed, int64_t cost,
+                      sg_limit_result_t *out)
 {
     int64_t over = owed.used - l->limit;
 
     out->remaining = sg_algo_left(l->limit, owed.used);
+    out->given = owed.used ? s->given : 0;
     out->reset_us = owed.used ? wait_us(l, owed, owed.used) : 0;
     out->more_us = owed.used ? wait_us(l, owed, over > 0 ? over + 1 : 1) : 0;
     out->retry_us = cost > out->remaining && cost <= l->limit ? wait_us(l, owed, cost + over) : 0;

@@ -279,10 +279,10 @@ static void unref(sg_block_t *b)
     sg_pile_unref(p);
 }
 
-/* What has gone back already counts no more: neither in what was taken, nor in what was owed after it. */
+/* What has gone back already counts no more. */
 static void give_back(sg_block_t *b, int64_t units, sg_give_back_t *out)
 {
-    *out = (sg_give_back_t){units, b->taken - b->back, b->remaining + b->back};
+    *out = (sg_give_back_t){units, b->taken - b->back};
     b->back += units;
 }
 
@@ -296,7 +296,7 @@ sg_block_t *sg_block_new(sg_pile_t *p, const char *name, int64_t units, int64_t 
     b->taken = b->left = units;
     b->until_us = asked_us + sg_block_life_us(&p->ledger, p->spend_us, verdict->now_us);
     b->decided_us = verdict->now_us;
-    b->remaining = verdict->at[0].remaining;
+    b->granted = verdict->at[0];
     (void)pthread_mutex_lock(&p->lock);
     learn(p, &verdict->at[0], now_us);
     p->clock_us = verdict->now_us - now_us;

@@ -22,7 +22,8 @@ typedef struct {
     int64_t taken, left, back;     /* units: of the whole; not spent; given back */
     int64_t until_us;              /* spent before that, or not at all */
     bool over;                     /* closed */
-    int64_t decided_us, remaining; /* the store's answer */
+    int64_t decided_us;
+    sg_limit_result_t granted; /* the store's answer */
     struct {
         sg_timer_t expiry;
         sg_link_t link;
@@ -32,9 +33,8 @@ typedef struct {
 
 /* Units of a block on their way back to the ledger. */
 typedef struct {
-    int64_t units;     /* 0: nothing to do */
-    int64_t taken;     /* that the ledger still counted for the block */
-    int64_t remaining; /* in the ledger right after the taking, by what it still counted */
+    int64_t units; /* 0: nothing to do */
+    int64_t taken; /* that the ledger still counted for the block */
 } sg_give_back_t;
 
 /* The pile of `l`, which must have a ledger; found again by the store's place, and all that the key and the

@@ -145,6 +145,7 @@ void sg_script_settle_args(const sg_check_t *check, const sg_settlement_t *what,
     for (size_t i = 0; i < check->count; i++) {
         add_group(out, check->limits[i], bucket[i], ttl_ms(check->limits[i], key[i]));
         add_number(out, what[i].level);
+        add_number(out, what[i].given);
     }
 }
 
@@ -160,7 +161,8 @@ static bool read_limit(const int64_t *from, sg_limit_result_t *out)
         .never = from[0] == 2,
         .remaining = from[1],
         .reset_us = from[2] * 1000,
-        .retry_us = from[3] * 1000,
+        .retry_us = from[0] == 1 ? 0 : from[3] * 1000,
+        .given = from[0] == 1 ? from[3] : 0,
         .more_us = from[4] * 1000,
     };
     return true;

@@ -12,9 +12,9 @@
 #include "store/store.h"
 
 /* Most arguments of one command: verb, what, number of keys; five for the request; for each limit its key and
- * at most 7 values. */
-#define SG_SCRIPT_ARGS_MAX (3 + 5 + SG_LIMITS_MAX * 8)
-#define SG_SCRIPT_TEXT_BYTES (160 + SG_LIMITS_MAX * (SG_KEY_BYTES + 8 * 24))
+ * at most 8 values. */
+#define SG_SCRIPT_ARGS_MAX (3 + 5 + SG_LIMITS_MAX * 9)
+#define SG_SCRIPT_TEXT_BYTES (160 + SG_LIMITS_MAX * (SG_KEY_BYTES + 9 * 24))
 
 /* One command, ready for redisAsyncCommandArgv (which copies). Needs no clean-up. Pointers reach into
  * `text` and into the check's strings: do not copy it, and do not keep it longer than the check. About 16

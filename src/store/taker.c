@@ -27,8 +27,7 @@ struct sg_taker {
 /* --- giving back ---------------------------------------------------------------------------------------- */
 
 /* Settles `cost` in place of `taken` units of a block, which were taken as `name`. */
-static void settle(sg_takers_t *t, const sg_block_t *b, const char *name, int64_t taken, int64_t remaining,
-                   int64_t cost)
+static void settle(sg_takers_t *t, const sg_block_t *b, const char *name, int64_t taken, int64_t cost)
 {
     const sg_limit_t *ledger = sg_pile_ledger(b->pile);
     const sg_check_t check = {.limits = &ledger,
@@ -38,16 +37,20 @@ static void settle(sg_takers_t *t, const sg_block_t *b, const char *name, int64_
                               .lease = name,
                               .returns = cost < taken};
     sg_verdict_t v = {.allowed = true, .now_us = b->decided_us, .count = 1};
-    v.at[0] = (sg_limit_result_t){.allowed = true, .remaining = remaining};
+    v.at[0] = b->granted;
     if (sg_pile_is_at(b->pile, &t->config->store))
         t->hooks.settle(t->hooks.arg, &check, &v, cost);
 }
 
 static void give_back(sg_takers_t *t, const sg_block_t *b, const sg_give_back_t *g)
 {
+    /* A log tells its units by their number. To a bucket each part that goes back is a taking of its own, so
+     * that they may come in any order. */
+    bool log = sg_pile_ledger(b->pile)->algo == SG_ALGO_SLIDING_LOG;
+    int64_t taken = log ? g->taken : g->units;
     if (g->units == 0)
         return;
-    settle(t, b, b->name, g->taken, g->remaining, g->taken - g->units);
+    settle(t, b, b->name, taken, taken - g->units);
     sg_count_block_units(t->metrics, SG_BLOCK_RETURNED, g->units);
 }
 
@@ -62,7 +65,7 @@ void sg_takers_put_back(sg_takers_t *t, sg_block_t *b, int64_t units)
 
 void sg_takers_charge(sg_takers_t *t, sg_block_t *b, const char *name, int64_t reserved, int64_t cost)
 {
-    settle(t, b, name, reserved, b->remaining, cost);
+    settle(t, b, name, reserved, cost);
 }
 
 static void free_when_idle(sg_taker_t *t)
@@ -223,15 +226,15 @@ static void granted(sg_taker_t *t, const sg_verdict_t *v, sg_link_t *known)
     sg_timer_at(t->of->loop, &b->owner.expiry, b->until_us, on_expiry, b);
 }
 
-/* True: asked again, for less. The ledger has told what is left of it; others may have taken that by now, so
- * each asking is smaller than the one before, down to what the first one needs. */
-static bool ask_for_less(sg_taker_t *t, const sg_limit_result_t *r)
+/* How many to ask for instead; 0: none. The ledger has told what is left of it; others may have taken that by
+ * now, so each asking is smaller than the one before, down to what the first one needs. */
+static int64_t for_less(const sg_taker_t *t, const sg_limit_result_t *r)
 {
     const sg_want_t *w = first_waiting(t);
     int64_t units = sg_i64_min(r->remaining, t->units - 1);
     if (w && units < w->units)
         units = w->units;
-    return units > 0 && units < t->units && ask_ledger(t, units);
+    return units < t->units ? units : 0;
 }
 
 /* The ledger has denied just as many units as these need. */
@@ -253,11 +256,15 @@ static void on_verdict(sg_taker_t *t, const sg_verdict_t *v)
 {
     sg_link_t known;
     sg_list_init(&known);
+    int64_t less = v->allowed ? 0 : for_less(t, &v->at[0]);
+    if (less > 0) {
+        if (!ask_ledger(t, less))
+            fail_waiting(t);
+        return;
+    }
     if (v->allowed) {
         granted(t, v, &known);
     } else {
-        if (ask_for_less(t, &v->at[0]))
-            return;
         deny_waiting(t, &v->at[0], &known);
         fetched(t, v->at[0].retry_us);
     }

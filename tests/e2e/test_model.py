@@ -351,7 +351,7 @@ class Replay:
         limits, allowed, answers = request.ask(self.model, d.at_us, d.lease)
         want = [d.at_us, int(allowed)]
         for a in answers:
-            want += [a["allowed"], a["remaining"], a["reset_ms"], a["retry_ms"], a["more_ms"]]
+            want += [a["allowed"], a["remaining"], a["reset_ms"], a.get("given", 0) if a["allowed"] == 1 else a["retry_ms"], a["more_ms"]]
         if d.reply != want:
             different = [i for i in range(len(limits)) if d.reply[2 + 5 * i:7 + 5 * i] != want[2 + 5 * i:7 + 5 * i]] or [0]
             at = ([i for i in different if d.reply[2 + 5 * i] != want[2 + 5 * i]] or different)[0]

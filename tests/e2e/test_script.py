@@ -97,7 +97,7 @@ def test_random_traces(redis):
 # --- key names and expiry ------------------------------------------------------------------------------------
 
 SHAPES = {
-    "token_bucket": (r"rl:tb:v1:\{[A-Za-z0-9_-]{22}\}:c\.[a-c]", "hash", {"tokens", "ts", "frac", "rule"}),
+    "token_bucket": (r"rl:tb:v1:\{[A-Za-z0-9_-]{22}\}:c\.[a-c]", "hash", {"tokens", "ts", "frac", "rule", "given"}),
     "gcra": (r"rl:gc:v1:\{[A-Za-z0-9_-]{22}\}:c\.[a-c]", "string", None),
     "fixed_window": (r"rl:fw:v1:\{[A-Za-z0-9_-]{22}\}:c\.[a-c]:([0-9]+|[0-9]+ms):[0-9]+", "string", None),
     "sliding_window": (r"rl:sw:v1:\{[A-Za-z0-9_-]{22}\}:c\.[a-c]:([0-9]+|[0-9]+ms)", "hash", None),
@@ -199,13 +199,13 @@ def test_a_debt_lives_until_it_is_paid(redis, ask, number, code, rule):
     argv = (number, 10, 1, 60000000, rule, 11 * minute)
     reply = ask([key], 5, "a", *argv)
     assert reply[1] == 1 and redis("PTTL", key) <= 11 * minute
-    assert ask([key], "settle", "a", 5, 995, reply[0] * 1000, *argv, 5)[1] == 1
+    assert ask([key], "settle", "a", 5, 995, reply[0] * 1000, *argv, 5, 0)[1] == 1
     assert 998 * minute < redis("PTTL", key) < 1100 * minute
     denied = ask([key], 1, "b", *argv)
     assert denied[1:4] == [0, 0, 0] and 990 * minute < denied[5] <= 991 * minute
     assert 998 * minute < redis("PTTL", key) < 1100 * minute
     # A refund of another request cannot give back what time has not brought, but takes of the debt.
-    assert ask([key], "settle", "c", 3, -3, reply[0] * 1000, *argv, 3)[1] == 1
+    assert ask([key], "settle", "c", 3, -3, reply[0] * 1000, *argv, 3, 0)[1] == 1
     assert 987 * minute < ask([key], 1, "d", *argv)[5] <= 989 * minute
     assert 990 * minute < redis("PTTL", key) < 1100 * minute
 
@@ -215,9 +215,9 @@ def test_a_settlement_of_the_wrong_bucket_writes_nothing(redis, ask):
     bucket, more, _ = group("token_bucket", 5, redis)
     wrong = argv[:3] + [argv[3] + 1] + argv[4:]
     at = ask([bucket], 0, "look", *more)[0] * 1000
-    assert ask([bucket, key], "settle", "a", 1, 4, at, *more, 1, *wrong, 1)[1:] == [2]
+    assert ask([bucket, key], "settle", "a", 1, 4, at, *more, 1, 0, *wrong, 1, 0)[1:] == [2]
     assert redis("DBSIZE") == 0
-    assert ask([bucket, key], "settle", "a", 1, 4, at, *more, 1, *argv, 1)[1:] == [1]
+    assert ask([bucket, key], "settle", "a", 1, 4, at, *more, 1, 0, *argv, 1, 0)[1:] == [1]
     assert redis("GET", key) == "4" and redis("HGET", bucket, "tokens") == str(int(more[1]) - 4)
     assert redis("PTTL", key) > 0 and redis("PTTL", bucket) > 0
 

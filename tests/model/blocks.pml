@@ -32,7 +32,7 @@
  *
  * In the code                                     here
  *   sg_pile_fetch, take, ask_ledger                 ask
- *   ask_for_less, deny_waiting                      ask_for_less
+ *   for_less, deny_waiting                          ask_for_less
  *   granted, sg_block_new, sg_block_life_us         take_block
  *   sg_block_spend, of a request that waited        serve_waiting
  *   sg_pile_spend; sg_block_keep                    spend; go_on
@@ -56,7 +56,7 @@
  *   PUT_BACK_LOST, KEPT_AT_CLOSE, LATE_REPLY_KEPT (CALM)      units that do not go back when they should
  *   DENIED_AT_ONCE (CALM)                                     no asking for less
  *
- * The largest searches have 2 to 7 million states each: two gateways, L and B 2, two windows of three ticks; the same
+ * The largest searches have 1 to 8 million states each: two gateways, L and B 2, two windows of three ticks; the same
  * with blocks of 1, two at a time; three gateways with blocks of 1; a log with W 2 and S 1 in five ticks; a bucket
  * with L 3, R 1 and S 1 in four.
  *
@@ -99,6 +99,7 @@
 #endif
 
 #define MIN(a, b) ((a) < (b) -> (a) : (b))
+#define MAX(a, b) ((a) > (b) -> (a) : (b))
 #define LESS(a, b) ((a) > (b) -> (a) - (b) : 0)
 
 typedef block_t {
@@ -109,6 +110,7 @@ typedef block_t {
     byte place;                         /* where the ledger counts them */
 #else
     byte level;                         /* at most so much may still come back, see below */
+    byte when;                          /* the ledger decided then */
 #endif
 };
 
@@ -132,7 +134,7 @@ chan to_ledger[G] = [ASKINGS] of { byte };              /* units */
 chan to_gate[G] = [ASKINGS] of { byte, byte, byte, byte };      /* units granted; left; when; the level */
 #if ALGO == BUCKET
 byte owed;
-chan returns = [RETURNS] of { byte, byte };             /* units; the level */
+chan returns = [RETURNS] of { byte, byte, byte };       /* units; the level; and what is left of them alone */
 #else
 byte count[SLOTS];
 byte returns[SLOTS];                    /* units that are on their way back to it */
@@ -248,11 +250,12 @@ end:
 
 inline send_back(n, where, most)
 {
-    returns!n, most
+    returns!n, most, LESS(n, (now - (where)) * R)
 }
 
-/* Of what the ledger owed after a decision, so much is no longer there for its settlement. In the code the level
- * stays, and the script takes off what time has brought back since. */
+/* Of what the ledger owed after a decision, so much is no longer there for its settlement: time has brought it back,
+ * or another refund. In the code the level stays, and the script works that out (left_of_decision in settle.lua).
+ * Of the units themselves as much is left as if they had been alone. */
 inline lower(g, n)
 {
     ix = len(to_gate[g]);
@@ -266,13 +269,13 @@ inline lower(g, n)
 #endif
 }
 
-inline lower_all(n)
+inline lower_all(n, gone)
 {
     lower(0, n);
     lower(1, n);
     ix = len(returns);
     do
-    :: ix > 0 -> returns?units, level; returns!units, LESS(level, n); ix--
+    :: ix > 0 -> returns?units, level, rest; returns!units, LESS(level, n), LESS(rest, gone); ix--
     :: else -> break
     od;
     skip
@@ -311,19 +314,19 @@ end:
 #if ALGO == BUCKET
     :: d_step {
         nempty(returns) ->
-        returns?units, level;
+        returns?units, level, rest;
 #ifndef MUTANT_REFUND_ALL
-        units = MIN(units, level);
+        units = MIN(units, MAX(level, rest));
 #endif
         owed = LESS(owed, units);
 #ifndef MUTANT_OTHERS_STAY
         total = units;
-        lower_all(total)
+        lower_all(total, 0)
 #endif
     }
-    :: d_step { len(returns) > 1 -> returns?units, level; returns!units, level }
+    :: d_step { len(returns) > 1 -> returns?units, level, rest; returns!units, level, rest }
 #ifdef HARM
-    :: d_step { nempty(returns) -> returns?units, level }
+    :: d_step { nempty(returns) -> returns?units, level, rest }
 #endif
 #else
     /* One by one: several at once are such steps in a row. */
@@ -386,7 +389,8 @@ inline clear(b)
     me.block[b].left = 0;
     me.block[b].last = 0;
 #if ALGO == BUCKET
-    me.block[b].level = 0
+    me.block[b].level = 0;
+    me.block[b].when = 0
 #else
     me.block[b].place = 0
 #endif
@@ -403,6 +407,7 @@ inline forget(b)
         me.block[0].last = me.block[1].last;
 #if ALGO == BUCKET
         me.block[0].level = me.block[1].level;
+        me.block[0].when = me.block[1].when;
 #else
         me.block[0].place = me.block[1].place;
 #endif
@@ -422,8 +427,7 @@ inline forget(b)
 inline give_back(b, n)
 {
 #if ALGO == BUCKET
-    send_back(n, 0, me.block[b].level);
-    me.block[b].level = LESS(me.block[b].level, n)
+    send_back(n, me.block[b].when, me.block[b].level)
 #else
     send_back(n, me.block[b].place, 0)
 #endif
@@ -500,6 +504,7 @@ inline take_block(b)
     me.block[b].left = units;
 #if ALGO == BUCKET
     me.block[b].level = level;
+    me.block[b].when = decided;
 #else
     me.block[b].place = SLOT(decided);
 #endif
@@ -674,7 +679,7 @@ proctype Clock()
 #endif
 #if ALGO == BUCKET
         owed = LESS(owed, R);
-        lower_all(R)
+        lower_all(R, R)
 #elif defined(FORGET_PAST)
         ix = 0;
         do

@@ -18,6 +18,8 @@ class Refill:
         self.used = F(0)
         self.at = None
         self.debt = False               # it was put down as more than the limit
+        self.given = 0                  # units that settlements have given back since it was last full, each rounded up
+        self.since = None               # when it was used again, after it had been full in spite of them
 
     def most(self, l):
         return max(l["limit"], math.ceil(self.used)) if self.debt else l["limit"]
@@ -53,12 +55,18 @@ class Refill:
         self.used = math.ceil(used) - part
         self.debt = self.used > l["limit"]
 
+    def begin(self, used, t):
+        """Nothing that was decided before it was full has anything to give back any more."""
+        if used == 0 and self.given > 0:
+            self.given, self.since = 0, t
+
     def take(self, l, t, cost, lease):
+        self.begin(self.used_at(l, t), t)
         self.used, self.at, self.debt = self.used_at(l, t) + cost, t, False
 
     def adjust(self, l, t, rule, done, delta):
-        """Under the rule that it was put down by. Of a refund, what time has brought back since the decision is not given again; `level`
-        was owed then, at least. GCRA has no memory of the old limit: a refund cuts nothing down to the one of the decision."""
+        """Under the rule that it was put down by. Of a refund, what time or others have brought back since the decision is not given
+        again: what is left of the `level` that was owed then, at least, less what others gave back; or of its own units alone. GCRA has no memory of the old limit: a refund cuts nothing down to the one of the decision."""
         if self.at is None and delta < 0:
             return
         as_now = dict(rule, limit=l["limit"]) if l["algorithm"] == "gcra" else rule
@@ -66,11 +74,17 @@ class Refill:
             as_now = dict(rule, limit=10 ** 18)
         used = self.used_at(as_now, t)
         if delta > 0:
+            self.begin(used, t)
             used += delta
         else:
             level = max(done["cost"], l["limit"] - done["remaining"] - 1)
             back = F(t - done["at_us"]) * F(rule["rate_count"], rule["rate_us"])
-            used = max(F(0), used - min(F(-delta), max(F(0), level - back)))
+            others = self.given - done["given"]
+            if (self.since is not None and done["at_us"] < self.since <= t) or not 0 <= others < level:
+                level, others = 0, 0
+            units = min(F(-delta), max(F(0), level - others - back, done["cost"] - back))
+            self.given += math.ceil(units)
+            used = max(F(0), used - units)
         self.used, self.at, self.debt = used, t, used > as_now["limit"]
 
 
@@ -227,6 +241,8 @@ def answer(state, l, t, units):
         out["more_ms"] = first_ms(lambda ms: state.left(l, t + 1000 * ms) > left)
     if out["allowed"] == 0:
         out["retry_ms"] = first_ms(lambda ms: state.left(l, t + 1000 * ms) >= units)
+    if isinstance(state, Refill) and state.given and not state.unused(l, t):
+        out["given"] = state.given
     return out
 
 
@@ -273,7 +289,7 @@ class Model:
             if done["allowed"] and a["allowed"] == 1 and done["cost"] > 0 and cost != done["cost"] and l["limit"] > 0:
                 state = self.states.setdefault(counter, MAKE[l["algorithm"]]())
                 rule = self.rules.setdefault(counter, l)
-                state.adjust(l, t, rule, dict(done, remaining=a["remaining"]), cost - done["cost"])
+                state.adjust(l, t, rule, dict(done, remaining=a["remaining"], given=a.get("given", 0)), cost - done["cost"])
 
     def look_again(self, counter, l, t, units):
         """The answer to a question for so many units, later, which changes nothing."""

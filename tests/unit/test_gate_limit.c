@@ -31,6 +31,7 @@ static void expect_limit(const char *trace, size_t step, const sg_limit_result_t
     expect_number(trace, step, "reset_us", r->reset_us, number_of(e, "reset_ms") * 1000);
     expect_number(trace, step, "retry_us", r->retry_us, number_of(e, "retry_ms") * 1000);
     expect_number(trace, step, "more_us", r->more_us, number_of(e, "more_ms") * 1000);
+    expect_number(trace, step, "given", r->allowed ? r->given : 0, r->allowed ? number_of(e, "given") : 0);
 }
 
 #define STEPS_MAX 64

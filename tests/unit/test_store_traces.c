@@ -45,6 +45,7 @@ static void expect_verdict(const player_t *p, size_t step, const sg_verdict_t *v
         expect_number(p, step, "reset_us", r->reset_us, number_of(a, "reset_ms") * 1000);
         expect_number(p, step, "retry_us", r->retry_us, number_of(a, "retry_ms") * 1000);
         expect_number(p, step, "more_us", r->more_us, number_of(a, "more_ms") * 1000);
+        expect_number(p, step, "given", r->allowed ? r->given : 0, r->allowed ? number_of(a, "given") : 0);
     }
 }
 

@@ -134,6 +134,14 @@ def refill_traces(algo):
     t("two settle into debt").ask(cost=5).ask(cost=5).settle(0, 30).settle(1, 30, S).ask().ask(4 * S).ask(S)
     t("settled late: what time brought back is not given twice").ask(cost=10).ask(S, 5).settle(0, 1).ask(0, 20).ask(0, 15)
     t("settled late, while others used the bucket").ask(cost=10).ask(cost=10).ask(S // 2, 5).settle(0, 1).ask(0, 9).ask(0, 1)
+    t("what others gave back is not given again", r(10, 1, S)).ask(cost=5).ask(cost=5).settle(0, 0).ask(5 * S, 10).settle(1, 0).ask(0, 3).ask(10 * S, 10)
+    t("two give all back", r(10, 1, S)).ask(cost=5).ask(1000, 5).settle(0, 0, 1000).settle(1, 0, 1000).ask(0, 10)
+    t("two give back, the second one late", r(10, 1, S)).ask(cost=5).ask(S // 3, 5).settle(0, 0).settle(1, 0, 2 * S).ask(0, 10).ask(0, 11)
+    t("full in spite of what was given back, and used again", r(10, 1, S)).ask(cost=4).ask(cost=4).settle(0, 0).ask(4 * S, 3).ask(4 * S, 3).settle(1, 0) \
+        .ask(0, 8).ask(S, 1)
+    t("many give back", r(50, 1, S)).times(9, S // 7, 5).settle(8, 1).settle(0, 1).settle(4, 0).ask(S, 20).settle(7, 2, S).settle(1, 1) \
+        .settle(2, 0).settle(6, 3).settle(5, 0, S).settle(3, 1).ask(0, 50).ask(0, 20)
+    t("given back under another rate", r(10, 1, S)).ask(cost=5).ask(S // 3, 4).change(r(10, 2, 3 * S)).settle(0, 0, S).ask().settle(1, 0).ask(0, 9)
     t("settled much later").ask(cost=10).times(15, S).settle(0, 0).ask(0, 20).ask(0, 10).settle(18, 0, 3600 * S).ask(0, 20)
     t("settled for less twice as late as it refills").ask(cost=20).ask(S).ask(S, 20).settle(0, 10).ask(0, 1).ask(0, 11)
     t("settled by fractions", r(7, 7, 3600 * S)).ask(cost=7).settle(0, 2, 3 * S).times(5).ask(510 * S).settle(2, 9).ask(600 * S).ask(4000 * S)

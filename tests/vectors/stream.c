@@ -20,7 +20,7 @@ static void print_reply(const sg_verdict_t *v)
     for (size_t i = 0; i < v->count; i++) {
         const sg_limit_result_t *r = &v->at[i];
         printf(" %d %lld %lld %lld %lld", r->never ? 2 : r->allowed, (long long)r->remaining,
-               (long long)(r->reset_us / 1000), (long long)(r->retry_us / 1000),
+               (long long)(r->reset_us / 1000), (long long)(r->allowed ? r->given : r->retry_us / 1000),
                (long long)(r->more_us / 1000));
     }
     putchar('\n');

@@ -10,6 +10,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 from harness.gateway import Gateway     # noqa: E402
 from harness.redis import Redis         # noqa: E402
+from harness.redis_cluster import Cluster       # noqa: E402
 from harness.upstream import Upstream   # noqa: E402
 
 
@@ -35,6 +36,16 @@ def redis(folder):
     r = Redis(folder).start()
     yield r
     r.stop()
+
+
+@pytest.fixture
+def cluster(folder):
+    """Three masters and three replicas, formed."""
+    c = Cluster(folder)
+    try:
+        yield c.start()
+    finally:
+        c.stop()
 
 
 @pytest.fixture

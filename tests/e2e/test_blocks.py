@@ -12,7 +12,6 @@ import pytest
 
 from harness.client import Malformed
 from harness.gateway import PROGRAM, digest
-from harness.redis_cluster import Cluster
 from harness.redis_proxy import RedisProxy
 from harness.wait import until
 from test_cost import price
@@ -401,15 +400,6 @@ def test_the_memory_store_needs_no_blocks(gateway):
 
 
 # --- a cluster ----------------------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def cluster(folder):
-    c = Cluster(folder)
-    try:
-        yield c.start()
-    finally:
-        c.stop()
 
 
 def tag(i):

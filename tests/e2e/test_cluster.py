@@ -5,11 +5,8 @@ import json
 import subprocess
 import threading
 
-import pytest
-
 from harness.client import Malformed
 from harness.gateway import PROGRAM, digest
-from harness.redis_cluster import Cluster
 from harness.wait import until
 
 CONFIG = """
@@ -49,15 +46,6 @@ def counter(cluster, i):
         if names:
             return int(cluster.value(names[0]))
     return 0
-
-
-@pytest.fixture
-def cluster(folder):
-    c = Cluster(folder)
-    try:
-        yield c.start()
-    finally:
-        c.stop()
 
 
 class Load:

@@ -100,7 +100,7 @@ static void on_answered(void *arg, const sg_check_t *check, const sg_verdict_t *
     c->hooks.answered(c->hooks.arg, check, verdict);
 }
 
-static bool on_moved(void *arg, sg_ticket_t *t, sg_str_t error);
+static sg_redis_t *on_moved(void *arg, sg_str_t error, bool *asking);
 static void on_ended(void *arg);
 
 /* UNKNOWN when there are too many. */
@@ -165,29 +165,28 @@ static void learn(sg_cluster_t *c, unsigned slot, uint8_t index)
 }
 
 /* "MOVED 3999 10.0.0.2:6379": from now on; "ASK 3999 ...": this once. An empty host is the same as ours. */
-static bool on_moved(void *arg, sg_ticket_t *t, sg_str_t error)
+static sg_redis_t *on_moved(void *arg, sg_str_t error, bool *asking)
 {
     node_t *from = arg;
     sg_str_t word, slot_text, place, host;
     uint64_t slot;
     unsigned port;
     if (from->cluster->retired)     /* the other nodes may be gone */
-        return false;
+        return NULL;
     if (!sg_str_next(&error, ' ', &word) || !sg_str_next(&error, ' ', &slot_text) ||
         !sg_str_next(&error, ' ', &place))
-        return false;
-    bool asking = sg_str_eq(word, SG_STR("ASK"));
-    if (!asking && !sg_str_eq(word, SG_STR("MOVED")))
-        return false;
+        return NULL;
+    *asking = sg_str_eq(word, SG_STR("ASK"));
+    if (!*asking && !sg_str_eq(word, SG_STR("MOVED")))
+        return NULL;
     if (sg_str_u64(slot_text, SG_CLUSTER_SLOTS - 1, &slot) != SG_OK || !sg_place_split(place, &host, &port))
-        return false;
+        return NULL;
     uint8_t index = find_node(from->cluster, host.n ? host : sg_str(from->host), port);
     if (index == UNKNOWN)
-        return false;
-    if (!asking)
+        return NULL;
+    if (!*asking)
         learn(from->cluster, (unsigned)slot, index);
-    sg_redis_take(from->cluster->nodes[index]->redis, t, asking);
-    return true;
+    return from->cluster->nodes[index]->redis;
 }
 
 /* --- for store.c --------------------------------------------------------------------------------- */

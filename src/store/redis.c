@@ -253,6 +253,17 @@ static void on_deadline(void *arg)
     }
 }
 
+/* By deadline; a reload may have shortened the time, so the place is looked for from the back. */
+static void live_insert(sg_redis_t *r, ticket_t *t)
+{
+    sg_link_t *before = r->live.prev;
+    while (before != &r->live && SG_OWNER(before, ticket_t, live)->deadline_us > t->deadline_us)
+        before = before->prev;
+    sg_list_push_front(before, &t->live);
+    if (before == &r->live && (!sg_timer_is_on(&r->deadline) || r->deadline.node.key > t->deadline_us))
+        sg_timer_at(r->loop, &r->deadline, t->deadline_us, on_deadline, r);
+}
+
 /* --- asking ----------------------------------------------------------------------------------- */
 
 static int64_t predict_now_us(const sg_redis_t *r)
@@ -317,7 +328,7 @@ static void on_up(void *arg)
     sg_breaker_probed(&r->breaker);
     sg_timer_in(r->loop, &r->rest, SG_REDIS_HEARTBEAT_US, on_rest, r);
     show(r);
-    sg_releases_send(&r->releases, r->conn);
+    sg_releases_send(&r->releases);
     send_unsettled(r);
     sg_link_t *l;
     while (sg_redis_conn_is_up(r->conn) && (l = sg_list_pop(&r->waiting))) {
@@ -329,14 +340,6 @@ static void on_up(void *arg)
 
 /* --- replies ---------------------------------------------------------------------------------- */
 
-static bool read_verdict(const sg_check_t *check, const redisReply *reply, sg_verdict_t *out)
-{
-    int64_t numbers[SG_SCRIPT_REPLY_MAX];
-    size_t count;
-    return reply && sg_reply_integers(reply, numbers, SG_SCRIPT_REPLY_MAX, &count) &&
-           sg_script_decode(check, numbers, count, out) == SG_SCRIPT_OK;
-}
-
 /* Nobody waits for the decision any more. */
 static void late_reply(ticket_t *t, const redisReply *reply)
 {
@@ -344,19 +347,39 @@ static void late_reply(ticket_t *t, const redisReply *reply)
     sg_verdict_t v;
     if (!sg_reply_is_error(reply)) {
         sg_releases_move(&r->releases, &t->slots);
-        sg_releases_send(&r->releases, r->conn);
+        sg_releases_send(&r->releases);
     }
-    if (t->returning && read_verdict(&t->returning->check, reply, &v))
+    if (t->returning && sg_reply_verdict(&t->returning->check, reply, &v))
         sg_redis_settle(r, &t->returning->check, &v, 0);
     ticket_free(t);
+}
+
+/* Within its deadline. */
+static void take(sg_redis_t *to, ticket_t *t, bool asking)
+{
+    sg_list_remove(&t->live);
+    t->r = to;
+    t->asking = asking;
+    live_insert(to, t);
+    sg_admit_t admit = sg_breaker_admit(&to->breaker);
+    t->trial = admit == SG_ADMIT_TRIAL;
+    if (admit == SG_ADMIT_NO)
+        answer_by_policy(t);
+    else if (!sg_redis_conn_is_up(to->conn))
+        sg_list_push_back(&to->waiting, &t->queued);
+    else
+        ask_again(t, false);
 }
 
 /* This server answered, and did nothing: another one of the cluster has the slot. */
 static bool hand_on(ticket_t *t, sg_str_t error)
 {
     sg_redis_t *r = t->r;
-    if (!r->hooks.moved(r->hooks.arg, &t->base, error))
+    bool asking;
+    sg_redis_t *to = r->hooks.moved(r->hooks.arg, error, &asking);
+    if (!to)
         return false;
+    take(to, t, asking);
     if (sg_breaker_succeeded(&r->breaker))
         show(r);
     end_when_idle(r);
@@ -460,17 +483,6 @@ static void on_reply(void *arg, const redisReply *reply)
 
 /* --- for store.c ------------------------------------------------------------------------------ */
 
-/* By deadline; a reload may have shortened the time, so the place is looked for from the back. */
-static void live_insert(sg_redis_t *r, ticket_t *t)
-{
-    sg_link_t *before = r->live.prev;
-    while (before != &r->live && SG_OWNER(before, ticket_t, live)->deadline_us > t->deadline_us)
-        before = before->prev;
-    sg_list_push_front(before, &t->live);
-    if (before == &r->live && (!sg_timer_is_on(&r->deadline) || r->deadline.node.key > t->deadline_us))
-        sg_timer_at(r->loop, &r->deadline, t->deadline_us, on_deadline, r);
-}
-
 sg_ticket_t *sg_redis_check(sg_redis_t *r, const sg_check_t *check, sg_answer_fn *fn, void *arg)
 {
     sg_admit_t admit = sg_breaker_admit(&r->breaker);
@@ -496,27 +508,15 @@ sg_ticket_t *sg_redis_check(sg_redis_t *r, const sg_check_t *check, sg_answer_fn
     return &t->base;
 }
 
-void sg_redis_take(sg_redis_t *to, sg_ticket_t *base, bool asking)
+sg_releases_t *sg_redis_releases(sg_redis_t *r)
 {
-    ticket_t *t = SG_OWNER(base, ticket_t, base);
-    sg_list_remove(&t->live);
-    t->r = to;
-    t->asking = asking;
-    live_insert(to, t);
-    sg_admit_t admit = sg_breaker_admit(&to->breaker);
-    t->trial = admit == SG_ADMIT_TRIAL;
-    if (admit == SG_ADMIT_NO)
-        answer_by_policy(t);
-    else if (!sg_redis_conn_is_up(to->conn))
-        sg_list_push_back(&to->waiting, &t->queued);
-    else
-        ask_again(t, false);
+    return &r->releases;
 }
 
 void sg_redis_release(sg_redis_t *r, const sg_check_t *check)
 {
     sg_releases_add(&r->releases, check, &r->call, &r->wire);
-    sg_releases_send(&r->releases, r->conn);
+    sg_releases_send(&r->releases);
 }
 
 void sg_redis_reset(sg_redis_t *r, const char *tag, sg_reset_fn *fn, void *arg)
@@ -621,11 +621,11 @@ static sg_redis_t *new_server(sg_loop_t *loop, sg_config_t *config, const char *
     sg_list_init(&r->live);
     sg_list_init(&r->waiting);
     sg_list_init(&r->spare);
-    sg_releases_init(&r->releases);
     sg_buf_init(&r->wire, (size_t)1 << 20);
     sg_sha1(sg_str_n(sg_redis_script, sg_redis_script_len), digest);
     sg_hex(digest, sizeof digest, r->digest);
     r->conn = sg_redis_conn_new(loop, r->conf, &events, r);
+    sg_releases_init(&r->releases, r->conn, &r->hooks);
     if (!hooks->changed) {
         sg_set_store_up(metrics, false);
         sg_set_breaker_open(metrics, false);

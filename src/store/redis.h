@@ -16,8 +16,8 @@ typedef struct {
     void (*failed)(void *arg, const sg_check_t *check, sg_answer_t *out);
     /* An answer came. */
     void (*answered)(void *arg, const sg_check_t *check, const sg_verdict_t *verdict);
-    /* NULL outside a cluster. MOVED and ASK: true when the ticket was handed on with sg_redis_take. */
-    bool (*moved)(void *arg, sg_ticket_t *t, sg_str_t error);
+    /* NULL outside a cluster. MOVED and ASK: the server to go on with, *asking after ASK; NULL: none. */
+    struct sg_redis *(*moved)(void *arg, sg_str_t error, bool *asking);
     /* NULL outside a cluster, where the metrics of one server are the store's. */
     void (*changed)(void *arg);
     /* NULL outside a cluster. A retired server has freed itself; nothing comes after it. */
@@ -42,11 +42,10 @@ void sg_redis_free(sg_redis_t *r);
 /* NULL: not asked (breaker open, or too much is out), the policy must answer. Else fn comes once,
  * never from inside. */
 sg_ticket_t *sg_redis_check(sg_redis_t *r, const sg_check_t *check, sg_answer_fn *fn, void *arg);
-/* From the hook `moved` only: `to` goes on with the ticket, within its deadline; `asking` after ASK. */
-void sg_redis_take(sg_redis_t *to, sg_ticket_t *t, bool asking);
 /* Slots wait for the connection when there is none, at most SG_REDIS_RELEASES_MAX. */
 #define SG_REDIS_RELEASES_MAX 4096
 void sg_redis_release(sg_redis_t *r, const sg_check_t *check);
+struct sg_releases *sg_redis_releases(sg_redis_t *r); /* for release.c: one that was handed on */
 
 /* Deletes all keys of this slot tag, in batches; fn comes once, from inside or later. */
 void sg_redis_reset(sg_redis_t *r, const char *tag, sg_reset_fn *fn, void *arg);

@@ -214,3 +214,11 @@ bool sg_reply_is_noscript(const redisReply *reply)
 {
     return sg_str_starts(sg_reply_error_text(reply), SG_STR("NOSCRIPT"));
 }
+
+bool sg_reply_verdict(const sg_check_t *check, const redisReply *reply, sg_verdict_t *out)
+{
+    int64_t numbers[SG_SCRIPT_REPLY_MAX];
+    size_t count;
+    return reply && sg_reply_integers(reply, numbers, SG_SCRIPT_REPLY_MAX, &count) &&
+           sg_script_decode(check, numbers, count, out) == SG_SCRIPT_OK;
+}

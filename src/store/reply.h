@@ -6,6 +6,7 @@
 
 #include "base/str.h"
 #include "metrics/metrics.h"
+#include "store/script.h"
 
 /* A reply with more values than this, or nested deeper than hiredis reads, is a protocol error. The script's
  * longest answer has 5 integers per limit and a few in front. */
@@ -34,6 +35,7 @@ bool sg_reply_error_closes(sg_str_t text);
 /* An array of at most `max` integers; else false. */
 bool sg_reply_integers(const redisReply *reply, int64_t *out, size_t max, size_t *count);
 bool sg_reply_is_error(const redisReply *reply);        /* NULL is none */
+bool sg_reply_verdict(const sg_check_t *check, const redisReply *reply, sg_verdict_t *out);
 bool sg_reply_is_noscript(const redisReply *reply);
 /* A view of an error's text; empty for other replies. */
 sg_str_t sg_reply_error_text(const redisReply *reply);

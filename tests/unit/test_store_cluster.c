@@ -196,6 +196,56 @@ static void test_a_slot_moves(void **state)
     assert_false(a.verdict.allowed);
 }
 
+/* Turns the loop until nobody holds a slot. */
+static void slots_become_free(cluster_t *c, unsigned node, const char *tag)
+{
+    int64_t end_us = sg_clock_mono_us() + PATIENCE_US;
+    char line[96];
+    (void)snprintf(line, sizeof line, "ZCARD rl:cc:v1:{%s}:all.slots", tag);
+    for (bool done = false; !done;) {
+        assert_true(sg_clock_mono_us() < end_us);
+        turn(c->f);
+        char *got = say(&c->node[node], line);
+        done = strcmp(got, "0") == 0;
+        sg_free(got);
+    }
+}
+
+/* What is given back follows the caller: to where the slot is going, and to where it has gone. */
+static void test_releases_follow_a_slot(void **state)
+{
+    cluster_t *c = *state;
+    sg_limit_t l = concurrency(2);
+    char tag[24];
+    asked_t first, second;
+    unsigned slot = sg_cluster_slot(sg_str(tag_of(1, tag)));
+    unsigned from = owner(slot), to = 1 - from;
+    connect_store(c);
+    sg_limit_t other = bucket(1000);
+    assert_int_equal(decide_one(c->f, tag, &other).source, SG_FROM_STORE);
+    say_expect(&c->node[to], "OK", "CLUSTER SETSLOT %u IMPORTING %s", slot, c->id[from]);
+    say_expect(&c->node[from], "OK", "CLUSTER SETSLOT %u MIGRATING %s", slot, c->id[to]);
+    ask_for(c->f, &first, tag, &l);
+    assert_int_equal(decide(c->f, &first).source, SG_FROM_STORE);
+    ask_for(c->f, &second, tag, &l);
+    assert_int_equal(decide(c->f, &second).source, SG_FROM_STORE);
+    assert_false(decide_one(c->f, tag, &l).verdict.allowed);
+    sg_store_release(c->f->store, &first.check, SG_FROM_STORE);
+    int64_t end_us = sg_clock_mono_us() + PATIENCE_US;
+    ask_for(c->f, &first, tag, &l);
+    while (!decide(c->f, &first).verdict.allowed) {
+        assert_true(sg_clock_mono_us() < end_us);
+        turn(c->f);
+    }
+    say_expect(&c->node[from], "OK", "MIGRATE 127.0.0.1 %s rl:tb:v1:{%s}:all.burst 0 1000", c->node[to].port,
+               tag);
+    say_expect(&c->node[to], "OK", "CLUSTER SETSLOT %u NODE %s", slot, c->id[to]);
+    say_expect(&c->node[from], "OK", "CLUSTER SETSLOT %u NODE %s", slot, c->id[to]);
+    sg_store_release(c->f->store, &second.check, SG_FROM_STORE);
+    sg_store_release(c->f->store, &first.check, SG_FROM_STORE);
+    slots_become_free(c, to, tag);
+}
+
 /* Its callers get the policy, those of the other node are not touched. */
 static void test_a_node_is_gone(void **state)
 {
@@ -255,6 +305,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_exact_on_both_nodes, setup, end),
         cmocka_unit_test_setup_teardown(test_settlements, setup, end),
         cmocka_unit_test_setup_teardown(test_a_slot_moves, setup, end),
+        cmocka_unit_test_setup_teardown(test_releases_follow_a_slot, setup, end),
         cmocka_unit_test_setup_teardown(test_a_node_is_gone, setup, end),
         cmocka_unit_test_setup_teardown(test_reload, setup, end),
     };

@@ -316,13 +316,11 @@ void *sg_admin_on_uri(void *cls, const char *uri, struct MHD_Connection *c)
     size_t n = strlen(uri);
     sg_free(peer->target);
     peer->target = n > URI_MAX ? NULL : sg_strndup(sg_str_n(uri, n));
-#if MHD_VERSION < 0x01000000
     /* A query that looks empty is not split into arguments: many of them would exhaust the connection's
-     * memory and hang it (server.c does the same). */
+     * memory (server.c does the same). */
     char *query = strchr(uri, '?');
     if (query)
         query[1] = '\0';
-#endif
     return NULL;
 }
 

@@ -92,13 +92,12 @@ static void *on_target(void *cls, const char *uri, struct MHD_Connection *mhd)
     sg_buf_z(&c->target, uri);
     c->target_at = uri;
     c->target_len = strlen(uri);
-#if !SG_MHD_STRICT
-    /* The library would split the query into arguments, in the connection's memory: many of them exhaust it
-     * and hang the connection. A query that looks empty is not split; the raw target is kept above. */
+    /* The library would split the query into arguments, in the connection's memory: many of them exhaust it,
+     * and hang the connection (0.9) or are answered with 431 (1.0). A query that looks empty is not split;
+     * the raw target is kept above. */
     char *query = strchr(c->target_at, '?');
     if (query)
         query[1] = '\0';
-#endif
     return NULL;
 }
 

@@ -7,6 +7,7 @@ import time
 import pytest
 
 from harness.client import Connection
+from harness.gateway import LIBRARY_1
 from harness.wait import until
 
 CONFIG = """
@@ -200,7 +201,8 @@ def test_heads_that_the_library_gives_up_on_at_the_admin_listener(gateway, upstr
         assert c.request("GET", "/healthz?" + "&".join(many * 3)).status == 414
         c.send("GET /healthz HTTP/1.1\r\n\r\n")
         assert c.answer().status == 400
-        assert c.request("GET", "/healthz").status == 200       # the connection is still in step
+        if not LIBRARY_1:       # which refuses it itself, and closes
+            assert c.request("GET", "/healthz").status == 200       # the connection is still in step
     with Connection("127.0.0.1", g.admin_port) as c:
         c.send("GET /healthz HTTP/1.1\r\nHost: a\r\nCookie: %s\r\n\r\n" % "; ".join("%s=1" % name for name in many * 3))
         assert c.at_end_of_stream()
@@ -303,11 +305,11 @@ def test_gone_in_every_state(gateway, upstream, how):
 
 
 def test_bare_line_feeds_before_a_request_line(gateway, upstream):
-    """libmicrohttpd 0.9 skips them and leaves no trace, 1.0 refuses: either way nothing of them goes upstream."""
+    """libmicrohttpd 0.9 skips them and leaves no trace, 1.0 closes: either way nothing of them goes upstream."""
     g = start(gateway, upstream)
     with g.connect() as c:
         c.send("\n\r\n\nGET /lf HTTP/1.1\r\nHost: gw.test\r\n\r\n")
-        status = c.answer().status
-    assert status in (200, 400)
+        status = c.answer().status if not LIBRARY_1 or not c.at_end() else None
+    assert status in ((None, 400) if LIBRARY_1 else (200, 400))
     assert [(r.method, r.target, r.version) for r in upstream.requests] == [("GET", "/lf", "HTTP/1.1")] * (status == 200)
     at_rest(g)

@@ -14,6 +14,7 @@ A group says what its cases have in common, a case may say otherwise:
     answer     the bytes of the upstream's answer; then: keep, close or reset its connection; late: bytes after the answer was read
     answer_body, answer_fields, answer_absent, interim        what the client gets
     cut        the answer breaks off, so that the client can tell
+    library_1  what is otherwise with libmicrohttpd 1.0
 """
 import json
 import os
@@ -24,7 +25,7 @@ import threading
 import pytest
 
 from harness.client import Malformed
-from harness.gateway import Gateway
+from harness.gateway import LIBRARY_1, Gateway
 from harness.upstream import Upstream, script
 
 CONFIG = """
@@ -44,7 +45,10 @@ def load():
     for group in groups:
         common = {k: v for k, v in group.items() if k != "cases"}
         for case in group["cases"]:
-            yield pytest.param(dict(common, **case), id=case["id"])
+            whole = dict(common, **case)
+            if LIBRARY_1:
+                whole.update(common.get("library_1", {}), **case.get("library_1", {}))
+            yield pytest.param(whole, id=case["id"])
 
 
 def fill(text):

@@ -106,6 +106,29 @@ static inline bool server_answers(fixture_t *f)
     return ok;
 }
 
+static inline void server_stop(fixture_t *f)
+{
+    if (f->pid <= 0)
+        return;
+    (void)kill(f->pid, SIGKILL);
+    (void)waitpid(f->pid, NULL, 0);
+    f->pid = 0;
+}
+
+/* SG_STORE_INFO is what INFO of every server must have, so that nobody tests another one than was meant. */
+static inline void server_is_meant(fixture_t *f)
+{
+    const char *meant = getenv("SG_STORE_INFO");
+    if (!meant)
+        return;
+    char *info = say(f, "INFO server");
+    if (!strstr(info, meant)) {
+        server_stop(f);
+        fail_msg("not \"%s\" but %s", meant, info);
+    }
+    sg_free(info);
+}
+
 static inline void server_wait(fixture_t *f)
 {
     int64_t end_us = sg_clock_mono_us() + PATIENCE_US;
@@ -114,6 +137,7 @@ static inline void server_wait(fixture_t *f)
         assert_int_equal(waitpid(f->pid, NULL, WNOHANG), 0);
         (void)usleep(5000);
     }
+    server_is_meant(f);
 }
 
 static inline void server_start(fixture_t *f)
@@ -133,15 +157,6 @@ static inline void server_start(fixture_t *f)
         _exit(127);
     }
     server_wait(f);
-}
-
-static inline void server_stop(fixture_t *f)
-{
-    if (f->pid <= 0)
-        return;
-    (void)kill(f->pid, SIGKILL);
-    (void)waitpid(f->pid, NULL, 0);
-    f->pid = 0;
 }
 
 /* A port that was free a moment ago. */

@@ -8,7 +8,8 @@ class Authority:
         self.folder, self.name = folder, name
         self.certificate, self.key = self.path(name + ".crt"), self.path(name + ".key")
         self._openssl("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2",
-                      "-subj", "/CN=" + name, "-keyout", self.key, "-out", self.certificate)
+                      "-subj", "/CN=" + name, "-addext", "keyUsage=critical,keyCertSign,cRLSign",     # Python 3.13 wants it
+                      "-keyout", self.key, "-out", self.certificate)
 
     def path(self, name):
         return os.path.join(self.folder, name)

@@ -3,6 +3,7 @@ import hashlib
 import json
 import os
 import re
+import shutil
 import signal as signals
 import subprocess
 import urllib.error
@@ -12,6 +13,8 @@ from . import client
 from .wait import until
 
 PROGRAM = os.environ.get("SLOTGATE", "slotgate")
+# libmicrohttpd 1.0 refuses more by itself, and closes less.
+LIBRARY_1 = shutil.which(PROGRAM) and b"\nlibmicrohttpd: 1." in subprocess.run([PROGRAM, "-V"], stdout=subprocess.PIPE, check=True).stdout
 
 # Series of these begin with their first request.
 LABELLED = {"slotgate_http_requests_total": {"route", "method", "code"}, "slotgate_tenant_quota_used_ratio": {"tenant", "limit"}}

@@ -55,6 +55,8 @@ class Redis:
         self.process = None
 
     def start(self):
+        if self.process and self.process.poll() is None:
+            return self
         # With restore_signals a file that may not grow would end it, instead of being an error of writing.
         program = "redis-server"
         self.process = subprocess.Popen(
@@ -62,7 +64,19 @@ class Redis:
              "--dir", self.folder, "--daemonize", "no", "--logfile", os.path.join(self.folder, self.name + ".redis.log")] + self.options,
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, restore_signals=False)
         until("Redis answers", self.answers)
+        self.is_meant()
         return self
+
+    def is_meant(self):
+        """SG_STORE_INFO is what INFO of every server must have, so that nobody tests another one than was meant."""
+        meant = os.environ.get("SG_STORE_INFO", "")
+        try:
+            info = self("INFO", "server")
+        except ReplyError:
+            return      # NOAUTH, LOADING: the other tests ask
+        if meant not in info:
+            self.stop()
+            raise AssertionError("not %r but %s" % (meant, info))
 
     def answers(self):
         try:

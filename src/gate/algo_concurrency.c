@@ -5,6 +5,7 @@
 #include "gate/algo.h"
 
 #include "base/mem.h"
+#include "base/num.h"
 
 #define LIMIT_MAX   1000000
 #define LEASE_BYTES 36
@@ -19,15 +20,10 @@ typedef struct {
     lease_t at[];
 } leases_t;
 
-static int64_t earlier(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
 /* Until `slots` of the leases from i on have run out. No lease runs longer than a new one would. */
 static int64_t wait_us(const sg_limit_t *l, const leases_t *all, size_t i, int64_t slots, int64_t now_us)
 {
-    return earlier(all->at[i + (size_t)slots - 1].expires_us - now_us, l->lease_us);
+    return sg_i64_min(all->at[i + (size_t)slots - 1].expires_us - now_us, l->lease_us);
 }
 
 static size_t first_alive(const leases_t *all, int64_t now_us)

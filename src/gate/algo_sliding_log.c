@@ -5,6 +5,7 @@
 #include "gate/algo.h"
 
 #include "base/mem.h"
+#include "base/num.h"
 
 /* A member of the log takes about 100 bytes in Redis. */
 #define LIMIT_MAX 1000000
@@ -37,11 +38,6 @@ static size_t first_after(const log_t *log, int64_t at_us)
     return low;
 }
 
-static int64_t earlier(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
 /* Until the first `units` units from run `first` on are out. A time that is still to come counts as now. */
 static int64_t wait_us(const sg_limit_t *l, const log_t *log, size_t first, int64_t units, int64_t now_us)
 {
@@ -56,7 +52,7 @@ static int64_t wait_us(const sg_limit_t *l, const log_t *log, size_t first, int6
         else
             high = middle - 1;
     }
-    return earlier(log->at[low].at_us, now_us) + l->window_us - now_us;
+    return sg_i64_min(log->at[low].at_us, now_us) + l->window_us - now_us;
 }
 
 static void result(const sg_limit_t *l, const log_t *log, int64_t cost, int64_t now_us,

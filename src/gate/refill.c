@@ -5,6 +5,8 @@
 
 #include <inttypes.h>
 
+#include "base/num.h"
+
 /* The script holds µs of the epoch plus this in one number below 2^53 (until the year 2120). */
 #define FILL_MAX_US INT64_C(4000000000000000)
 /* The script's exact division needs divisors below this. */
@@ -92,7 +94,7 @@ static sg_refill_t charge(sg_refill_rate_t rate, sg_refill_t owed, int64_t units
     int64_t room = most_owed(rate) - owed.used;
 
     if (room > 0)
-        owed.used += units < room ? units : room;
+        owed.used += sg_i64_min(units, room);
     return owed;
 }
 
@@ -109,7 +111,7 @@ sg_refill_t sg_refill_settle(sg_refill_rate_t rate, sg_limit_state_t *s, sg_refi
     units = left_of_decision(rate, s, what, now_us);
     if (units.used > back || (units.used == back && units.part == 0))
         units = (sg_refill_t){back, 0};
-    s->given += units.used < SG_LIMIT_NUMBER_MAX - s->given ? units.used : SG_LIMIT_NUMBER_MAX - s->given;
+    s->given += sg_i64_min(units.used, SG_LIMIT_NUMBER_MAX - s->given);
     owed.used -= units.used;
     owed.part -= units.part;
     if (owed.part < 0) {

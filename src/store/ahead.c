@@ -152,7 +152,9 @@ static bool is_denied(const ticket_t *t, bool *cached)
 static void merge(ticket_t *t, const sg_answer_t *own, sg_answer_t *out)
 {
     bool cached, denied = is_denied(t, &cached);
-    *out = (sg_answer_t){.source = own ? own->source : cached ? SG_FROM_DENY_CACHE : SG_FROM_STORE};
+    out->source = own ? own->source : cached ? SG_FROM_DENY_CACHE : SG_FROM_STORE;
+    out->retry_us = 0;
+    out->spent = NULL;
     out->verdict.allowed = !denied && (!own || own->verdict.allowed);
     out->verdict.now_us = own ? own->verdict.now_us : t->parts[0].want.now_us;
     out->verdict.count = t->check.count;

@@ -70,7 +70,9 @@ bool sg_store_check(sg_store_t *s, const sg_check_t *check, sg_answer_t *now, sg
                     sg_answer_fn *fn, void *arg)
 {
     if (!is_remote(s)) {
-        *now = (sg_answer_t){.source = SG_FROM_STORE};
+        now->source = SG_FROM_STORE;
+        now->retry_us = 0;
+        now->spent = NULL;
         sg_memory_check(s->memory, check, WHOLE_PPM, sg_clock_wall_us(), &now->verdict);
         return true;
     }
@@ -127,7 +129,7 @@ static bool ask_for_ahead(void *arg, const sg_check_t *check, bool cached, sg_an
                           sg_ticket_t **ticket, sg_answer_fn *fn, void *fn_arg)
 {
     sg_store_t *s = arg;
-    *now = (sg_answer_t){.source = SG_FROM_CLOSED};
+    now->source = SG_FROM_CLOSED;
     if (!is_remote(s) || (cached && answer_from_cache(s, check, now)))
         return true;
     return ask_remote(s, check, now, ticket, fn, fn_arg);
